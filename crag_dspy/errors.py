@@ -1,0 +1,74 @@
+"""Every error this library raises on purpose. Each message names the field, the value and the fix.
+
+Errors inside one question never leave `CRAG.forward`: they become a warning on the prediction (see `corrective.py`).
+They do leave constructors, loaders and command lines, before any work is done.
+"""
+
+from __future__ import annotations
+
+
+class CragError(Exception):
+    """Root of the tree: `except CragError` catches what this library raises, and nothing else."""
+
+
+class ConfigError(CragError, ValueError):
+    """A bad argument, configuration file or data file. Also a `ValueError`, as Python users expect."""
+
+
+class StateError(ConfigError):
+    """A saved program that cannot be loaded: truncated, of another kind, or with values out of range."""
+
+
+class ArtefactError(ConfigError):
+    """A grader folder that must not be used: a head that was not saved, weights that are not safetensors."""
+
+
+class IndexMismatchError(ConfigError):
+    """An index on disk that was built with another embedder than the one now given."""
+
+
+class StaleOutcomesError(ConfigError):
+    """Stored outcomes that belong to other prompts, another grader or another index than the present ones."""
+
+
+class GraderError(CragError):
+    """A grader that could judge nothing at all. A single text it cannot judge is a score of None instead."""
+
+
+class RetrieverError(CragError):
+    """A retriever that failed or timed out. Inside a question: a warning, and no passage."""
+
+
+class SearchError(CragError):
+    """A web search that failed. `fix` says what the user can do about it.
+
+    Subclasses say which kind, so that callers can tell a missing key from a passing fault.
+    """
+
+
+class SearchAuthError(SearchError):
+    """No key, or a key that the service refused (401, 403)."""
+
+
+class SearchRequestError(SearchError):
+    """The service refused the request itself (400)."""
+
+
+class SearchQuotaError(SearchError):
+    """Rate limit or quota (429 and plan limits). `retry_after` is in seconds, None when the service did not say."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class SearchTimeoutError(SearchError, TimeoutError):
+    """No answer within the timeout."""
+
+
+class SearchServerError(SearchError):
+    """The service failed (5xx) or could not be reached."""
+
+
+class SearchResponseError(SearchError):
+    """A reply that is not what the service documents: malformed or oversized JSON."""

@@ -1,0 +1,180 @@
+"""What a retriever returns, and the pieces it is cut into.
+
+`as_passages` reads whatever the retrievers people already have return, so that nobody has to convert anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Origin = Literal["internal", "web"]
+
+# In the order in which they are looked for: ours and dicts, DSPy's, LangChain's, and what vector stores call it.
+TEXT_FIELDS = ("text", "long_text", "page_content", "content", "passage", "body")
+SCORE_FIELDS = ("score", "probability", "prob", "similarity", "relevance_score")
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A text that a retriever or a web search returned.
+
+    `score` is the RETRIEVER's own, on the retriever's scale, and None when it gave none: it is never relevance
+    (relevance is what the grader says), and a passage without a score is not a passage with score 0.
+    """
+
+    text: str
+    id: str = ""
+    title: str = ""
+    url: str = ""
+    score: float | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise TypeError(f"Passage.text must be a str, got {type(self.text).__name__}: pass the text itself")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: `id, title, url, score, text`, and `metadata` when there is any."""
+        plain: dict[str, Any] = {
+            "id": self.id,
+            "title": self.title,
+            "url": self.url,
+            "score": self.score,
+            "text": self.text,
+        }
+        return {**plain, "metadata": dict(self.metadata)} if self.metadata else plain
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A piece of a passage: `passage.text[start:end] == text`, always.
+
+    `score` is the grader's, in [-1, 1], or None when the grader could not judge it.
+    """
+
+    text: str
+    start: int
+    end: int
+    score: float | None
+    passage: Passage
+    origin: Origin
+
+    def __post_init__(self) -> None:
+        if self.passage.text[self.start : self.end] != self.text:
+            raise ValueError(f"Strip[{self.start}:{self.end}] does not cut its own text out of its passage")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, with the source named rather than repeated whole."""
+        return {
+            "text": self.text,
+            "start": self.start,
+            "end": self.end,
+            "score": self.score,
+            "origin": self.origin,
+            "id": self.passage.id,
+            "title": self.passage.title,
+            "url": self.passage.url,
+        }
+
+
+def as_passages(result: Any) -> list[Passage]:
+    """Read what a retriever returned as a list of `Passage`, in its order, without empty texts.
+
+    Accepts None, one item or an iterable of items, a `dspy.Prediction` or any object with `.passages`, where an item
+    is a `Passage`, a str, a mapping, an object with one of `TEXT_FIELDS` (dspy, LangChain), an object with `.node`
+    (LlamaIndex), or a pair (item, score). Raises TypeError naming the type of what it cannot read.
+    """
+    if result is None:
+        return []
+    if isinstance(result, (str, Passage, Mapping)):
+        items: Iterable[Any] = [result]
+    elif hasattr(result, "passages"):
+        items = _with_scores(result)
+    elif isinstance(result, Iterable):
+        items = result
+    else:
+        items = [result]
+    passages = [_as_passage(item) for item in items]
+    return [passage for passage in passages if passage.text.strip()]
+
+
+def _with_scores(result: Any) -> list[Any]:
+    """`dspy.Embeddings` and `dspy.Retrieve` give passages, indices and scores as parallel lists."""
+    passages = list(result.passages or [])
+    scores, indices = _parallel(result, "scores"), _parallel(result, "indices")
+    if len(indices) == len(passages):
+        # Small IVF indexes pad with index -1 and repeat a passage in its place.
+        keep = [i for i, index in enumerate(indices) if int(index) >= 0]
+    else:
+        keep = list(range(len(passages)))
+    if len(scores) != len(passages):
+        return [passages[i] for i in keep]
+    return [(passages[i], scores[i]) for i in keep]
+
+
+def _parallel(result: Any, name: str) -> list[Any]:
+    values = getattr(result, name, None)
+    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else []
+
+
+def _as_passage(item: Any) -> Passage:
+    if isinstance(item, Passage):
+        return item
+    if isinstance(item, str):
+        return Passage(item)
+    if isinstance(item, tuple) and len(item) == 2:
+        first = _as_passage(item[0])
+        return Passage(first.text, first.id, first.title, first.url, _number(item[1]), first.metadata)
+    if hasattr(item, "node") and hasattr(item.node, "get_content"):  # LlamaIndex NodeWithScore
+        node = item.node
+        return _build(
+            {"text": node.get_content(), "id": getattr(node, "node_id", ""), "score": item.score},
+            dict(node.metadata or {}),
+        )
+    fields = item if isinstance(item, Mapping) else _attributes(item)
+    text = next((fields[name] for name in TEXT_FIELDS if isinstance(fields.get(name), str)), None)
+    if text is None:
+        raise TypeError(
+            f"cannot read a passage from {type(item).__name__}: expected a str, a Passage, or one of the fields "
+            f"{', '.join(TEXT_FIELDS)}"
+        )
+    extra = fields.get("metadata")
+    return _build({**fields, "text": text}, dict(extra) if isinstance(extra, Mapping) else {})
+
+
+def _build(fields: Mapping[str, Any], metadata: dict[str, Any]) -> Passage:
+    def first(*names: str) -> str:
+        for name in names:
+            for source in (fields, metadata):
+                value = source.get(name)
+                if value is not None and value != "":
+                    return str(value)
+        return ""
+
+    score = next((fields[name] for name in SCORE_FIELDS if fields.get(name) is not None), None)
+    return Passage(
+        text=fields["text"],
+        id=first("id", "pid", "doc_id", "_id"),
+        title=first("title"),
+        url=first("url", "source", "link", "href"),
+        score=_number(score),
+        metadata=metadata,
+    )
+
+
+def _attributes(item: Any) -> dict[str, Any]:
+    names = (*TEXT_FIELDS, *SCORE_FIELDS, "id", "pid", "title", "url", "metadata")
+    return {name: getattr(item, name) for name in names if hasattr(item, name)}
+
+
+def _number(value: Any) -> float | None:
+    if value is None or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
