@@ -1,0 +1,1 @@
+"""The small knowledge base, the small web and the questions of the demo, as package data."""

@@ -1,0 +1,1 @@
+"""What trains, calibrates and benchmarks the grader."""

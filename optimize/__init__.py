@@ -1,0 +1,1 @@
+"""What improves a program and measures it."""
