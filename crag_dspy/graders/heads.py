@@ -1,0 +1,163 @@
+"""Three ways to read a relevance logit off a T5. Imports torch: only functions that need a model import this.
+
+Each head is a module with `forward(input_ids, attention_mask, segments) -> raw`, one raw logit a row of the batch,
+in fp32. `segments` marks the tokens of the question with 1, of the text with 2 and all others (fixed words,
+end-of-sequence, padding) with 0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, Protocol, get_args
+
+import torch
+from torch import Tensor, nn
+
+from crag_dspy.errors import ArtefactError, ConfigError
+
+Head = Literal["true_false", "regression", "segments"]
+HEADS: tuple[Head, ...] = get_args(Head)
+QUESTION, TEXT = 1, 2
+
+
+class PairScorer(Protocol):
+    """A T5 with its head: what a grader runs and what the trainer trains."""
+
+    backbone: Any
+
+    def __call__(self, input_ids: Tensor, attention_mask: Tensor, segments: Tensor) -> Tensor: ...
+
+
+class TrueFalse(nn.Module):
+    """Logit of the "true" token less that of "false" as the first word a T5ForConditionalGeneration would say.
+
+    tanh(raw / 2) is then 2 * softmax - 1 over the two tokens (monoT5, arXiv 2003.06713, section 3).
+    """
+
+    def __init__(self, backbone: Any, positive_id: int, negative_id: int) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.positive_id, self.negative_id = positive_id, negative_id
+        self.start_id = int(backbone.config.decoder_start_token_id)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, segments: Tensor) -> Tensor:
+        start = input_ids.new_full((input_ids.shape[0], 1), self.start_id)
+        logits = self.backbone(
+            input_ids=input_ids, attention_mask=attention_mask, decoder_input_ids=start, use_cache=False
+        ).logits[:, 0]
+        return logits[:, self.positive_id].float() - logits[:, self.negative_id].float()
+
+
+class Regression(nn.Module):
+    """The one output of a T5ForSequenceClassification: the official CRAG evaluator, trained towards -1 and 1."""
+
+    def __init__(self, backbone: Any) -> None:
+        super().__init__()
+        if backbone.config.num_labels != 1:
+            raise ArtefactError(
+                f"a regression grader has one output, this checkpoint has num_labels={backbone.config.num_labels}: "
+                "it was trained for classification, which this grader does not read"
+            )
+        self.backbone = backbone
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, segments: Tensor) -> Tensor:
+        output = self.backbone(input_ids=input_ids, attention_mask=attention_mask, use_cache=False)
+        logits: Tensor = output.logits
+        return logits[:, 0].float()
+
+
+class SegmentHead(nn.Module):
+    """What the `segments` head adds to an encoder: a small network on the two pooled segments.
+
+    With u and v the pooled states of question and text, through `projection` where there is one, scaled to length
+    one, and d their size: raw = w * cos(u, v) + b + mlp([sqrt(d) u*v, sqrt(d) |u-v|, cos(u, v)]). The direct weight
+    on the cosine makes an untrained head as good as the cosine of the encoder it stands on.
+
+    Args:
+        size: d_model of the encoder.
+        hidden: width of the one hidden layer; 0 for no network at all, only the weighted cosine.
+        projected: size after the projection; None for no projection.
+    """
+
+    def __init__(self, size: int, hidden: int = 128, projected: int | None = None) -> None:
+        super().__init__()
+        width = projected or size
+        self.projection = nn.Linear(size, projected) if projected else None
+        self.cosine = nn.Linear(1, 1)
+        self.mlp = (
+            nn.Sequential(nn.Linear(2 * width + 1, hidden), nn.GELU(), nn.Linear(hidden, 1))
+            if hidden
+            else None
+        )
+        self._root = math.sqrt(width)
+        with torch.no_grad():
+            self.cosine.weight.fill_(5.0)
+            self.cosine.bias.zero_()
+            if self.mlp is not None:
+                self.mlp[2].weight.zero_()
+                self.mlp[2].bias.zero_()
+
+    @classmethod
+    def from_state(cls, state: dict[str, Tensor], source: str) -> SegmentHead:
+        """The head whose sizes the tensors of head.safetensors tell."""
+        try:
+            projection, first = state.get("projection.weight"), state.get("mlp.0.weight")
+            if projection is not None:
+                size, projected = projection.shape[1], projection.shape[0]
+            else:  # without either, the head is the weighted cosine alone, which fits any size
+                size, projected = (first.shape[1] - 1) // 2 if first is not None else 1, None
+            head = cls(size, first.shape[0] if first is not None else 0, projected)
+            if projection is not None and "projection.bias" not in state and head.projection is not None:
+                state = {**state, "projection.bias": torch.zeros(projection.shape[0])}
+            head.load_state_dict({name: tensor.float() for name, tensor in state.items()})
+        except (RuntimeError, IndexError) as error:
+            raise ArtefactError(f"{source}: not the tensors of a segments head: {error}") from error
+        return head
+
+    def forward(self, states: Tensor, segments: Tensor) -> Tensor:
+        """(batch, length, size) encoder states and (batch, length) marks to (batch,) raw logits."""
+        question, text = (self._pooled(states, segments == mark) for mark in (QUESTION, TEXT))
+        cosine = (question * text).sum(-1, keepdim=True)
+        raw = self.cosine(cosine)
+        if self.mlp is not None:
+            features = [question * text * self._root, (question - text).abs() * self._root, cosine]
+            raw = raw + self.mlp(torch.cat(features, dim=-1))
+        pooled: Tensor = raw[:, 0]
+        return pooled
+
+    def _pooled(self, states: Tensor, mask: Tensor) -> Tensor:
+        weights = mask.float()
+        mean = torch.einsum("bld,bl->bd", states.float(), weights) / weights.sum(1, keepdim=True).clamp(min=1)
+        if self.projection is not None:
+            mean = self.projection(mean)
+        return nn.functional.normalize(mean, dim=-1)
+
+
+class Segments(nn.Module):
+    """An encoder and a `SegmentHead`: no decoder step, one pass, the fastest of the three.
+
+    Both segments are read together, so each token attends to the other segment; only the pooling is apart. The
+    end-of-sequence tokens after each segment are in the input and not in the pools.
+    """
+
+    def __init__(self, backbone: Any, head: SegmentHead) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = head
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, segments: Tensor) -> Tensor:
+        states = self.backbone(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        raw: Tensor = self.head(states, segments)
+        return raw
+
+
+def word_id(tokenizer: Any, word: str) -> int:
+    """The id of a verdict word, which must be one token: a longer word's first token may be any word's."""
+    ids = tokenizer(word, add_special_tokens=False)["input_ids"]
+    if len(ids) != 1 or ids[0] == tokenizer.unk_token_id:
+        pieces = tokenizer.convert_ids_to_tokens(ids)
+        raise ConfigError(
+            f"words: {word!r} is not one token of this tokenizer but {pieces}: choose words=[positive, negative] that "
+            "are (T5 and flan-T5: true, false; mT5: yes, no)"
+        )
+    return int(ids[0])
