@@ -1,7 +1,7 @@
 """Every error this library raises on purpose. Each message names the field, the value and the fix.
 
-Errors inside one question never leave `CRAG.forward`: they become a warning on the prediction (see `corrective.py`).
-They do leave constructors, loaders and command lines, before any work is done.
+Errors inside one question never leave `CRAG.forward`: they become a warning on the prediction (see
+`corrective.py`). They do leave constructors, loaders and command lines, before any work is done.
 """
 
 from __future__ import annotations
@@ -40,10 +40,15 @@ class RetrieverError(CragError):
 
 
 class SearchError(CragError):
-    """A web search that failed. `fix` says what the user can do about it.
+    """A web search that failed. The message says what the user can do about it.
 
-    Subclasses say which kind, so that callers can tell a missing key from a passing fault.
+    Subclasses say which kind, so that callers can tell a missing key from a passing fault. `retry_after` is what
+    the service asked its callers to wait, in seconds, and None when it did not say.
     """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class SearchAuthError(SearchError):
@@ -55,11 +60,7 @@ class SearchRequestError(SearchError):
 
 
 class SearchQuotaError(SearchError):
-    """Rate limit or quota (429 and plan limits). `retry_after` is in seconds, None when the service did not say."""
-
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
+    """Rate limit or quota (429 and plan limits)."""
 
 
 class SearchTimeoutError(SearchError, TimeoutError):
