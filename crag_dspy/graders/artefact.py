@@ -219,11 +219,7 @@ def save_artefact(
     if model is not None:
         _save_weights(target, model, storage)
     if head is not None:
-        from safetensors.torch import save_file
-
-        save_file(
-            {name: tensor.detach().float().contiguous() for name, tensor in head.items()}, target / HEAD_FILE
-        )
+        save_tensors({name: tensor.float() for name, tensor in head.items()}, target / HEAD_FILE)
     if adapter is not None:
         _copy_adapter(Path(adapter), target / ADAPTER_FOLDER if model is not None else target)
     return _write_spec(target, spec)
@@ -249,9 +245,16 @@ def _save_weights(target: Path, model: Any, storage: Storage) -> None:
         save_tensors(quantise(state), target / INT8_FILE)
         return
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[storage]
-    save_file(
-        {name: tensor.to(dtype) for name, tensor in state.items()}, target / WEIGHTS_FILE, {"format": "pt"}
-    )
+    save_tensors({name: tensor.to(dtype) for name, tensor in state.items()}, target / WEIGHTS_FILE)
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """A safetensors file that everyone may read: its writer makes it readable to its owner only."""
+    from safetensors.torch import save_file
+
+    plain = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
+    save_file(plain, path, {"format": "pt"})
+    path.chmod(0o644)
 
 
 def _copy_adapter(source: Path, target: Path) -> None:
