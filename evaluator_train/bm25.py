@@ -6,28 +6,24 @@ Words for scripts with spaces; single characters and pairs of characters for Chi
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-_CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_TERMS = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+(?:['’][^\W_{_CJK}]+)?")
-_CJK_START = re.compile(rf"[{_CJK}]")
+from crag_dspy.matching import words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def terms(text: str) -> list[str]:
-    """Casefolded search terms; a run of CJK characters gives its characters and its overlapping pairs."""
-    found: list[str] = []
-    for run in _TERMS.findall(text.casefold()):
-        if _CJK_START.match(run):
-            found.extend(run)
-            found.extend(run[i : i + 2] for i in range(len(run) - 1))
-        else:
-            found.append(run)
-    return found
+    """Search terms: words; in scripts without spaces, single characters and pairs of neighbours."""
+    found = words(text)
+    unspaced = [len(word) == 1 and not word.isascii() for word in found]
+    neighbours = zip(pairwise(found), pairwise(unspaced), strict=True)
+    return found + [left + right for (left, right), both in neighbours if all(both)]
 
 
 class BM25:
@@ -50,7 +46,7 @@ class BM25:
             self._weights[term] = (index_of, idf * counts_of * (k1 + 1) / (counts_of + norm[index_of]))
 
     def top(self, query: str, k: int) -> list[int]:
-        """Indices of the best `k` texts with at least one term in common, best first; ties in the order of the texts."""
+        """Indices of the best `k` texts that share a term with `query`, best first, ties in order."""
         scores = np.zeros(self._size, dtype=np.float64)
         for term in terms(query):
             if term in self._weights:
