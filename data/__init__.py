@@ -1,7 +1,7 @@
 """The small knowledge base, the small web and the questions of the demo, as package data.
 
-Each kind is one or more `<kind>.<lang>.jsonl` files, one object a line; README.md beside them gives the fields,
-the provenance and the licence. Another language is another file: nothing here names the languages.
+Each kind is one or more `<kind>.<lang>.jsonl` files, one object a line; README.md beside them gives the
+fields, the provenance and the licence. Another language is another file: nothing here names the languages.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ def web(lang: str | None = None) -> list[Row]:
 def questions(split: str | None = None, lang: str | None = None) -> list[Row]:
     """The questions: `id, question, answers, relevant_ids, split, lang, expect`.
 
-    `answers` holds the gold answer and then its aliases, and is empty where `expect` is "none": nothing in either
-    collection answers that question. `split` is one of `SPLITS`, or None for all of them; `lang` as in `knowledge`.
+    `answers` holds the gold answer and then its aliases, and is empty where `expect` is "none": nothing in
+    either collection answers that question. `split` is one of `SPLITS`, or None for all of them; `lang` as in
+    `knowledge`.
     Raises ValueError for an unknown split or a language without a file.
     """
     if split is not None and split not in SPLITS:
