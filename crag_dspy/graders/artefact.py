@@ -1,14 +1,14 @@
 """A grader on disk: a folder that says what it is, and is refused when it is not whole.
 
-    grader.json             head, prompt format, scale, calibration, thresholds, digests of all files (`GraderSpec`)
+    grader.json             head, prompt format, scale, calibration, thresholds, digests (`GraderSpec`)
     config.json             the T5's own configuration
     model.safetensors       weights in fp32 or bf16, or model-int8.safetensors (see int8.py)
     head.safetensors        the `segments` head
     adapter/                a LoRA adapter by PEFT, optional
     tokenizer.json ...      the tokenizer
 
-An adapter alone is an artefact too: `adapter_config.json` and `adapter_model.safetensors` in place of the weights,
-and `base` in grader.json. Nothing here is ever unpickled: weights are safetensors and everything else is JSON.
+An adapter alone is an artefact too: adapter_config.json and adapter_model.safetensors in place of weights,
+and `base` in grader.json. Nothing here is ever unpickled: weights are safetensors, everything else is JSON.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class GraderSpec(_Part):
     Args:
         head: how a logit is read off the model (see heads.py).
         prompt_format: name of the text format (see prompt_format.py).
-        scale: "tanh": score = tanh(calibrated / 2), so (score + 1) / 2 is the probability of relevance. "clip":
-            score = calibrated cut to [-1, 1], for heads trained towards -1 and 1.
+        scale: "tanh": score = tanh(calibrated / 2), so (score + 1) / 2 is the probability of relevance.
+            "clip": score = calibrated cut to [-1, 1], for heads trained towards -1 and 1.
         max_length: tokens of one input. window, overlap: see `PairEncoder`.
         words: the verdict words of the `true_false` head, positive first.
         base: for an adapter alone, the folder or hub name of the model it belongs on.
@@ -138,7 +138,8 @@ def read_spec(folder: Path) -> GraderSpec | None:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "the file"
         raise ArtefactError(
-            f"{folder.name}/{SPEC_FILE}: {field}: {first['msg']}, got {first.get('input')!r:.80}: export the grader again"
+            f"{folder.name}/{SPEC_FILE}: {field}: {first['msg']}, got {first.get('input')!r:.80}: "
+            "export the grader again"
         ) from error
     except UnicodeDecodeError as error:
         raise ArtefactError(f"{folder.name}/{SPEC_FILE}: not UTF-8 JSON: export the grader again") from error
@@ -166,8 +167,8 @@ def verify(folder: Path, spec: GraderSpec, found: Mapping[str, str]) -> None:
         if found[name] != digest:
             size = (folder / name).stat().st_size
             raise ArtefactError(
-                f"{folder.name}: {name} ({size:,} bytes) is not the file that {SPEC_FILE} describes: it is truncated "
-                "or belongs to another grader. Copy the whole folder again"
+                f"{folder.name}: {name} ({size:,} bytes) is not the file that {SPEC_FILE} describes: it is "
+                "truncated or belongs to another grader. Copy the whole folder again"
             )
     extra = sorted(set(found) - set(spec.files))
     if extra:
@@ -279,7 +280,7 @@ def _write_spec(folder: Path, spec: GraderSpec) -> GraderSpec:
 
 
 def update_spec(folder: Path | str, **changes: Any) -> GraderSpec:
-    """Change fields of grader.json (calibration, thresholds, metrics ...) and bring its fingerprint up to date."""
+    """Change fields of grader.json (calibration, thresholds, metrics ...) and renew its fingerprint."""
     target = Path(folder)
     spec = read_spec(target)
     if spec is None:

@@ -65,7 +65,7 @@ def raw_scores(
 
 
 def collate(inputs: Sequence[EncodedPair], device: str = "cpu") -> dict[str, Tensor]:
-    """Pad to the longest: input_ids, attention_mask and segments (1 question, 2 text, 0 other), (batch, length)."""
+    """Pad to the longest: input_ids, attention_mask and segments (see heads.py), each (batch, length)."""
     import numpy as np
     import torch
 

@@ -1,8 +1,8 @@
 """Three ways to read a relevance logit off a T5. Imports torch: only functions that need a model import this.
 
-Each head is a module with `forward(input_ids, attention_mask, segments) -> raw`, one raw logit a row of the batch,
-in fp32. `segments` marks the tokens of the question with 1, of the text with 2 and all others (fixed words,
-end-of-sequence, padding) with 0.
+Each head is a module with `forward(input_ids, attention_mask, segments) -> raw`, one raw logit a row of the
+batch, in fp32. `segments` marks the tokens of the question with 1, of the text with 2 and all others (fixed
+words, end-of-sequence, padding) with 0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PairScorer(Protocol):
 
 
 class TrueFalse(nn.Module):
-    """Logit of the "true" token less that of "false" as the first word a T5ForConditionalGeneration would say.
+    """Logit of "true" less that of "false" as the first word that a T5ForConditionalGeneration would say.
 
     tanh(raw / 2) is then 2 * softmax - 1 over the two tokens (monoT5, arXiv 2003.06713, section 3).
     """
@@ -45,18 +45,19 @@ class TrueFalse(nn.Module):
         logits = self.backbone(
             input_ids=input_ids, attention_mask=attention_mask, decoder_input_ids=start, use_cache=False
         ).logits[:, 0]
-        return logits[:, self.positive_id].float() - logits[:, self.negative_id].float()
+        raw: Tensor = logits[:, self.positive_id].float() - logits[:, self.negative_id].float()
+        return raw
 
 
 class Regression(nn.Module):
-    """The one output of a T5ForSequenceClassification: the official CRAG evaluator, trained towards -1 and 1."""
+    """The one output of a T5ForSequenceClassification, trained towards -1 and 1: the official evaluator's."""
 
     def __init__(self, backbone: Any) -> None:
         super().__init__()
         if backbone.config.num_labels != 1:
             raise ArtefactError(
-                f"a regression grader has one output, this checkpoint has num_labels={backbone.config.num_labels}: "
-                "it was trained for classification, which this grader does not read"
+                f"a regression grader has one output, and here num_labels={backbone.config.num_labels}: it "
+                "was trained for classification, which this grader does not read"
             )
         self.backbone = backbone
 
@@ -69,9 +70,9 @@ class Regression(nn.Module):
 class SegmentHead(nn.Module):
     """What the `segments` head adds to an encoder: a small network on the two pooled segments.
 
-    With u and v the pooled states of question and text, through `projection` where there is one, scaled to length
-    one, and d their size: raw = w * cos(u, v) + b + mlp([sqrt(d) u*v, sqrt(d) |u-v|, cos(u, v)]). The direct weight
-    on the cosine makes an untrained head as good as the cosine of the encoder it stands on.
+    With u and v the pooled states of question and text, through `projection` where there is one, scaled to
+    length one, and d their size: raw = w * cos(u, v) + b + mlp([sqrt(d) u*v, sqrt(d) |u-v|, cos(u, v)]). The
+    direct weight on the cosine makes an untrained head as good as the cosine of the encoder it stands on.
 
     Args:
         size: d_model of the encoder.
@@ -94,8 +95,9 @@ class SegmentHead(nn.Module):
             self.cosine.weight.fill_(5.0)
             self.cosine.bias.zero_()
             if self.mlp is not None:
-                self.mlp[2].weight.zero_()
-                self.mlp[2].bias.zero_()
+                last = self.mlp[2]
+                nn.init.zeros_(last.weight)  # type: ignore[arg-type]
+                nn.init.zeros_(last.bias)  # type: ignore[arg-type]
 
     @classmethod
     def from_state(cls, state: dict[str, Tensor], source: str) -> SegmentHead:
@@ -136,8 +138,8 @@ class SegmentHead(nn.Module):
 class Segments(nn.Module):
     """An encoder and a `SegmentHead`: no decoder step, one pass, the fastest of the three.
 
-    Both segments are read together, so each token attends to the other segment; only the pooling is apart. The
-    end-of-sequence tokens after each segment are in the input and not in the pools.
+    Both segments are read together, so each token attends to the other segment; only the pooling is apart.
+    The end-of-sequence tokens after each segment are in the input and not in the pools.
     """
 
     def __init__(self, backbone: Any, head: SegmentHead) -> None:
@@ -157,7 +159,7 @@ def word_id(tokenizer: Any, word: str) -> int:
     if len(ids) != 1 or ids[0] == tokenizer.unk_token_id:
         pieces = tokenizer.convert_ids_to_tokens(ids)
         raise ConfigError(
-            f"words: {word!r} is not one token of this tokenizer but {pieces}: choose words=[positive, negative] that "
-            "are (T5 and flan-T5: true, false; mT5: yes, no)"
+            f"words: {word!r} is not one token of this tokenizer but {pieces}: choose words=[positive, "
+            "negative] that are (T5 and flan-T5: true, false; mT5: yes, no)"
         )
     return int(ids[0])

@@ -36,7 +36,7 @@ def quantise(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def dequantise(stored: Mapping[str, torch.Tensor], source: str) -> dict[str, torch.Tensor]:
-    """The fp32 tensors of what `quantise` stored; ArtefactError naming `source` and the tensor that is not whole."""
+    """The fp32 tensors of what `quantise` stored; ArtefactError naming `source` and a tensor not whole."""
     import torch
 
     state: dict[str, torch.Tensor] = {}

@@ -1,11 +1,10 @@
-"""From a name, a folder or a hub id to a live model: what is refused, is refused here and says why."""
+"""From a name, a folder or a hub id to a live grader: what is refused, is refused here and says why."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -14,25 +13,34 @@ from typing import Any, Literal
 from crag_dspy.errors import ArtefactError
 from crag_dspy.graders import artefact
 from crag_dspy.graders.artefact import GraderSpec
+from crag_dspy.graders.backbones import (
+    HEAD_MODULE,
+    load_backbone,
+    load_tokenizer,
+    merge_adapter,
+    read_json,
+    require_t5,
+    tensors,
+)
 from crag_dspy.graders.prompt_format import prompt_format as format_named
 
-MODEL_TYPES = ("t5", "mt5", "umt5")
 HUB_FILES = ("*.json", "*.safetensors", "*.model", "vocab.txt")
 _TASK_HEADS = {"SEQ_2_SEQ_LM": "true_false", "SEQ_CLS": "regression", "FEATURE_EXTRACTION": "segments"}
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A grader in memory: fp32, on the CPU, its adapter merged."""
+    """A grader in memory: fp32, on the CPU, its adapter merged. `folder` is the base's."""
 
     spec: GraderSpec
     scorer: Any
     tokenizer: Any
     fingerprint: str
+    folder: Path
 
 
 def resolve(source: str | Path) -> Path:
-    """The folder behind the name of a shipped grader, a path, or a hub id (downloaded once, safetensors only)."""
+    """The folder behind the name of a shipped grader, a path, or a hub id (safetensors and JSON only)."""
     text = str(source)
     path = Path(source).expanduser()
     if path.is_dir():
@@ -70,7 +78,8 @@ def open_grader(
 
     Args:
         source: see `resolve`.
-        adapter: a PEFT folder or hub id to put on it; None for the artefact's own, if any; False for none at all.
+        adapter: a PEFT folder or hub id to put on top (after the artefact's own, if it has one); False for no
+            adapter at all.
         prompt_format, words: override what is recognised from the checkpoint.
 
     Raises:
@@ -80,84 +89,92 @@ def open_grader(
     alone = (folder / artefact.ADAPTER_CONFIG).is_file() and not (folder / "config.json").is_file()
     if alone and adapter is not None:
         raise ArtefactError(
-            f"{folder.name} is an adapter itself: give adapter= only with the model it belongs on"
+            f"{folder.name} is an adapter itself: give adapter= only with the model it is for"
         )
-    if alone:
-        base, given = _base_of(folder), folder
-    else:
-        base, given = folder, resolve(adapter) if adapter else None
+    base = _base_of(folder) if alone else folder
+    given = folder if alone else resolve(adapter) if adapter else None
     own = base / artefact.ADAPTER_FOLDER
-    adapters = [
-        place for place in (own, given) if place is not None and place.is_dir() and adapter is not False
-    ]
+    places = (own, given) if adapter is not False else ()
+    adapters = [place for place in places if place is not None and place.is_dir()]
 
-    spec, found = _described(base, given)
+    found = artefact.digests(base)
+    spec = _described(base, given, found)
     if own not in adapters:
         found = {name: digest for name, digest in found.items() if not name.startswith(own.name + "/")}
     if given is not None:
         found |= artefact.digests(given, inside="adapter:")
-    return _build(_overridden(spec, prompt_format, words), base, adapters, found)
+    changes: dict[str, Any] = {"words": tuple(words)} if words else {}
+    changes["prompt_format"] = format_named(prompt_format or spec.prompt_format).name
+    return _build(spec.model_copy(update=changes), base, adapters, found)
 
 
-def _base_of(adapter: Path) -> Path:
-    spec = artefact.read_spec(adapter)
-    named = (
-        spec.base
-        if spec and spec.base
-        else _json(adapter, artefact.ADAPTER_CONFIG).get("base_model_name_or_path")
+def open_base(
+    source: str | Path, spec: GraderSpec, *, hidden: int = 128, projected: int | None = None
+) -> Opened:
+    """A model to train with the head of `spec`: a grader's own head is trained on, a missing one is new.
+
+    Args:
+        source: a shipped grader, a folder or a hub id; its adapter, if it has one, is merged.
+        spec: of the grader to be; its head, words and prompt format count.
+        hidden, projected: sizes of a new `segments` head, see `SegmentHead`. New heads are drawn at random:
+            seed torch first.
+    """
+    folder = resolve(source)
+    before = artefact.read_spec(folder)
+    found = artefact.digests(folder)
+    if before is not None:
+        artefact.verify(folder, before, found)
+    own = folder / artefact.ADAPTER_FOLDER
+    fresh = before is None or before.head != spec.head
+    return _build(
+        spec, folder, [own] if own.is_dir() else [], found, new_head=(hidden, projected) if fresh else None
     )
-    if not named:
-        raise ArtefactError(
-            f"{adapter.name}/{artefact.ADAPTER_CONFIG}: base_model_name_or_path is empty: name the base"
-        )
-    return resolve(adapter / named if (adapter / named).is_dir() else named)
 
 
 def weights_digest(folder: Path) -> str:
     """One digest of all the weights of a model folder, whatever files they are in."""
-    import hashlib
-
     weights = {name: d for name, d in artefact.digests(folder).items() if name.endswith(".safetensors")}
     return hashlib.sha256(json.dumps(weights, sort_keys=True).encode()).hexdigest()
 
 
-def _described(base: Path, adapter: Path | None) -> tuple[GraderSpec, dict[str, str]]:
-    """What the adapter says it is, else what the base says, else what its configuration tells; and all digests."""
-    found = artefact.digests(base)
+def _base_of(adapter: Path) -> Path:
+    spec = artefact.read_spec(adapter)
+    config = read_json(adapter, artefact.ADAPTER_CONFIG)
+    named = spec.base if spec and spec.base else config.get("base_model_name_or_path")
+    if not named:
+        raise ArtefactError(
+            f"{adapter.name}/{artefact.ADAPTER_CONFIG}: base_model_name_or_path is empty: name the base there"
+        )
+    return resolve(adapter / named if (adapter / named).is_dir() else named)
+
+
+def _described(base: Path, adapter: Path | None, found: dict[str, str]) -> GraderSpec:
+    """What the adapter says it is, else what the base says, else what the base's configuration tells."""
     spec = artefact.read_spec(base)
     if spec is not None:
         artefact.verify(base, spec, found)
     if adapter is not None:
-        spec = _adapter_spec(base, adapter) or spec
-    return spec if spec is not None else _recognised(base), found
+        spec = _adapter_spec(base, adapter, spec)
+    return spec if spec is not None else _recognised(base)
 
 
-def _adapter_spec(base: Path, adapter: Path) -> GraderSpec | None:
+def _adapter_spec(base: Path, adapter: Path, base_spec: GraderSpec | None) -> GraderSpec | None:
     spec = artefact.read_spec(adapter)
     if spec is None:
-        head = _TASK_HEADS.get(str(_json(adapter, artefact.ADAPTER_CONFIG).get("task_type")))
-        base_spec = artefact.read_spec(base)
-        return (
-            None
-            if head is None or (base_spec and base_spec.head == head)
-            else _plain_spec(adapter.name, head)
-        )
+        head = _TASK_HEADS.get(str(read_json(adapter, artefact.ADAPTER_CONFIG).get("task_type")))
+        known = head is None or (base_spec is not None and base_spec.head == head)
+        return base_spec if known else _plain_spec(adapter.name, str(head))
     artefact.verify(adapter, spec, artefact.digests(adapter))
     if spec.base_digest and spec.base_digest != weights_digest(base):
         raise ArtefactError(
-            f"{adapter.name}: was trained on another model than {base.name}: its weights differ. Give the base it was "
-            f"trained on ({spec.base or 'not named'}), or train the adapter again"
+            f"{adapter.name}: was trained on another model than {base.name}: its weights differ. Give the "
+            f"base it was trained on ({spec.base or 'not named'}), or train the adapter again"
         )
     return spec
 
 
 def _recognised(folder: Path) -> GraderSpec:
-    config = _json(folder, "config.json")
-    if config.get("model_type") not in MODEL_TYPES:
-        raise ArtefactError(
-            f"{folder.name}/config.json: model_type {config.get('model_type')!r} is not a T5 ({', '.join(MODEL_TYPES)})"
-        )
-    kind = str((config.get("architectures") or ["?"])[0])
+    kind = str((require_t5(folder).get("architectures") or ["?"])[0])
     if kind.endswith("ForSequenceClassification"):
         return _plain_spec(folder.name, "regression")
     if kind.endswith("ForConditionalGeneration"):
@@ -178,187 +195,44 @@ def _plain_spec(name: str, head: str) -> GraderSpec:
     return GraderSpec.model_validate({"name": name, "head": head, **settings})
 
 
-def _overridden(spec: GraderSpec, prompt_format: str | None, words: tuple[str, str] | None) -> GraderSpec:
-    changes: dict[str, Any] = {}
-    if prompt_format is not None:
-        changes["prompt_format"] = format_named(prompt_format).name
-    if words is not None:
-        changes["words"] = tuple(words)
-    return spec.model_copy(update=changes)
-
-
-def _build(spec: GraderSpec, base: Path, adapters: list[Path], found: dict[str, str]) -> Opened:
+def _build(
+    spec: GraderSpec,
+    base: Path,
+    adapters: list[Path],
+    found: dict[str, str],
+    new_head: tuple[int, int | None] | None = None,
+) -> Opened:
     """The tokenizer and the head are those of the last adapter that brings its own, else the base's."""
     from crag_dspy.graders.heads import Regression, SegmentHead, Segments, TrueFalse, word_id
 
     def nearest(name: str) -> Path:
         return next((place for place in reversed(adapters) if (place / name).is_file()), base)
 
-    format_named(spec.prompt_format)
-    tokenizer = _tokenizer(nearest("tokenizer_config.json"))
-    backbone, missing = _backbone(base, spec.head)
+    backbone, missing = load_backbone(base, spec.head)
+    tokenizer = load_tokenizer(nearest("tokenizer_config.json"), backbone.config)
     for adapter in adapters:
-        backbone, missing = _with_adapter(backbone, adapter, spec.head, missing)
+        backbone, missing = merge_adapter(backbone, adapter, spec.head, missing)
+    if new_head is not None:
+        missing = [name for name in missing if not name.startswith(HEAD_MODULE)]
     if missing:
-        raise ArtefactError(
-            f"{base.name}: the weights lack {missing[0]}{_others(missing)}: "
-            + (
-                "the head was not saved. With PEFT name it in modules_to_save=['classification_head'], and train again"
-                if "classification_head" in missing[0]
-                else "export the grader again"
-            )
-        )
+        raise ArtefactError(_lacking(base, missing))
     if spec.head == "true_false":
-        words = spec.words
-        scorer: Any = TrueFalse(backbone, word_id(tokenizer, words[0]), word_id(tokenizer, words[1]))
+        positive, negative = (word_id(tokenizer, word) for word in spec.words)
+        scorer: Any = TrueFalse(backbone, positive, negative)
     elif spec.head == "regression":
         scorer = Regression(backbone)
+    elif new_head is not None:
+        scorer = Segments(backbone, SegmentHead(backbone.config.d_model, *new_head))
     else:
         head_file = nearest(artefact.HEAD_FILE) / artefact.HEAD_FILE
-        scorer = Segments(backbone, SegmentHead.from_state(_tensors(head_file), artefact.HEAD_FILE))
-    if tokenizer.eos_token_id is None and backbone.config.eos_token_id is not None:
-        tokenizer.eos_token = tokenizer.convert_ids_to_tokens(backbone.config.eos_token_id)
-    if len(tokenizer) > backbone.config.vocab_size:
-        raise ArtefactError(
-            f"{base.name}: the tokenizer has {len(tokenizer)} tokens and the model {backbone.config.vocab_size}: "
-            "they do not belong together"
-        )
+        scorer = Segments(backbone, SegmentHead.from_state(tensors(head_file), artefact.HEAD_FILE))
     scorer.eval().requires_grad_(False)
-    return Opened(spec, scorer, tokenizer, spec.fingerprint_with(found))
+    return Opened(spec, scorer, tokenizer, spec.fingerprint_with(found), base)
 
 
-def _others(names: list[str]) -> str:
-    return f" and {len(names) - 1} more" if len(names) > 1 else ""
-
-
-def _tokenizer(folder: Path) -> Any:
-    from transformers import AutoTokenizer
-
-    try:
-        return AutoTokenizer.from_pretrained(str(folder))
-    except (OSError, ValueError, KeyError) as error:
-        raise ArtefactError(
-            f"{folder.name}: no tokenizer can be read: copy tokenizer.json beside the weights"
-        ) from error
-
-
-def _backbone(folder: Path, head: str) -> tuple[Any, list[str]]:
-    import torch
-    import transformers
-
-    auto = {
-        "true_false": transformers.AutoModelForSeq2SeqLM,
-        "regression": transformers.AutoModelForSequenceClassification,
-        "segments": transformers.AutoModelForTextEncoding,
-    }[head]
-    _json(folder, "config.json")
-    config = transformers.AutoConfig.from_pretrained(str(folder))
-    if config.model_type not in MODEL_TYPES:
-        raise ArtefactError(f"{folder.name}/config.json: model_type {config.model_type!r} is not a T5")
-    if head == "regression" and not str((config.architectures or [""])[0]).endswith("SequenceClassification"):
-        config.num_labels = 1  # a base without a head of its own: the adapter brings it
-    options: dict[str, Any] = {"config": config, "dtype": torch.float32, "output_loading_info": True}
-    stored = folder / artefact.INT8_FILE
-    try:
-        with _without_progress_bar():
-            if stored.is_file():
-                from crag_dspy.graders.int8 import dequantise
-
-                state = dequantise(_tensors(stored), stored.name)
-                model, info = auto._model_mapping[type(config)].from_pretrained(
-                    None, state_dict=state, **options
-                )
-            else:
-                if not any(folder.glob("*.safetensors")):
-                    raise ArtefactError(_no_safetensors(folder))
-                model, info = auto.from_pretrained(str(folder), use_safetensors=True, **options)
-    except ArtefactError:
-        raise
-    except Exception as error:  # noqa: BLE001 - transformers and safetensors raise many kinds for a broken file
-        raise ArtefactError(
-            f"{folder.name}: the weights cannot be read: {error}: copy the whole folder again"
-        ) from error
-    return model, sorted(info["missing_keys"])
-
-
-@contextmanager
-def _without_progress_bar() -> Iterator[None]:
-    """A bar for a load of milliseconds is noise in the middle of somebody's answer."""
-    from transformers.utils import logging as transformers_logging
-
-    shown = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            transformers_logging.enable_progress_bar()
-
-
-def _with_adapter(model: Any, adapter: Path, head: str, missing: list[str]) -> tuple[Any, list[str]]:
-    from peft import PeftModel
-
-    for name in (artefact.ADAPTER_CONFIG, artefact.ADAPTER_WEIGHTS):
-        if not (adapter / name).is_file():
-            raise ArtefactError(
-                f"{adapter.name}: {name} is missing: adapters are PEFT folders saved as safetensors"
-            )
-    brought = _tensors(adapter / artefact.ADAPTER_WEIGHTS)
-    if head == "regression" and not any("classification_head" in name for name in brought):
-        raise ArtefactError(
-            f"{adapter.name}/{artefact.ADAPTER_WEIGHTS}: the regression head was not saved with the adapter, so its "
-            "scores would be random. Train again with modules_to_save=['classification_head']"
-        )
-    try:
-        merged = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
-    except (RuntimeError, ValueError, KeyError, TypeError) as error:
-        raise ArtefactError(
-            f"{adapter.name}: does not fit the model {model.config.model_type}: {error}"
-        ) from error
-    still = [
-        name
-        for name in missing
-        if not any(name in given.replace(".modules_to_save", "") for given in brought)
-    ]
-    return merged, still
-
-
-def _tensors(path: Path) -> dict[str, Any]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    if not path.is_file():
-        raise ArtefactError(
-            f"{path.parent.name}: {path.name} is missing: copy the whole folder, or export again"
-        )
-    try:
-        return load_file(path)
-    except SafetensorError as error:
-        raise ArtefactError(
-            f"{path.parent.name}: {path.name} is truncated or not safetensors: copy it again"
-        ) from error
-
-
-def _no_safetensors(folder: Path) -> str:
-    pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.ckpt") for path in folder.glob(pattern))
-    if pickled:
-        return (
-            f"{folder.name}: {pickled[0]} is pickled, which can run code when read, so it is not opened. Convert it "
-            "where you trust it: AutoModel...from_pretrained(folder).save_pretrained(folder)"
-        )
-    return f"{folder.name}: {artefact.WEIGHTS_FILE} is missing: copy the whole folder, or export the grader again"
-
-
-def _json(folder: Path, name: str) -> dict[str, Any]:
-    path = folder / name
-    if not path.is_file():
-        raise ArtefactError(f"{folder.name}: {name} is missing: it is not a whole model folder")
-    try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ArtefactError(
-            f"{folder.name}: {name} is truncated or not JSON: copy the whole folder again"
-        ) from error
-    if not isinstance(plain, dict):
-        raise ArtefactError(f"{folder.name}: {name} must hold a JSON object")
-    return plain
+def _lacking(base: Path, missing: list[str]) -> str:
+    if HEAD_MODULE in missing[0]:
+        fix = f"the head was not saved. With PEFT name it: modules_to_save=['{HEAD_MODULE}'], and train again"
+    else:
+        fix = "it is another kind of model than this head needs, or not whole: export the grader again"
+    return f"{base.name}: the weights lack {missing[0]} and {len(missing) - 1} more: {fix}"

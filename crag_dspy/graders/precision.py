@@ -1,8 +1,8 @@
 """In which numbers a grader computes, and which are fastest here.
 
-"fp32" is exact. "bf16" is half the memory, and faster where the processor multiplies it natively: AVX512-BF16 and AMX on
-x86, bf16 on ARM, and every GPU since Ampere. "int8" quantises activations as they come (CPU only) and needs AVX512-VNNI
-to be fast. fp16 is not offered: T5 overflows in it. "auto" is bf16 where it is native, else fp32.
+"fp32" is exact. "bf16" is half the memory, and faster where the processor multiplies it natively: AVX512-BF16
+and AMX on x86, and every GPU since Ampere. "int8" quantises activations as they come (CPU only) and needs
+AVX512-VNNI to be fast. fp16 is not offered: T5 overflows in it. "auto" is bf16 where it is native, else fp32.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 def prepare(scorer: Any, device: str, precision: Precision) -> tuple[Any, Literal["fp32", "bf16", "int8"]]:
-    """Move a scorer to a device and a precision. The head stays in fp32: it is small, and the score is read from it."""
+    """Move a scorer to a device and a precision. The head stays in fp32: it is small, and all hangs on it."""
     import torch
 
     chosen = native(device) if precision == "auto" else precision
@@ -25,7 +25,8 @@ def prepare(scorer: Any, device: str, precision: Precision) -> tuple[Any, Litera
             raise ConfigError(f"precision int8 runs on the CPU only, got device={device!r}: use bf16 there")
         from torch.ao.quantization import quantize_dynamic
 
-        scorer.backbone = quantize_dynamic(scorer.backbone, {torch.nn.Linear}, dtype=torch.qint8)
+        dynamic: Any = quantize_dynamic
+        scorer.backbone = dynamic(scorer.backbone, {torch.nn.Linear}, dtype=torch.qint8)
     elif chosen == "bf16":
         scorer.backbone.to(torch.bfloat16)
     return scorer.to(device), chosen

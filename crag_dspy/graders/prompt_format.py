@@ -1,8 +1,9 @@
 """The text that a T5 grader reads, one definition for training, scoring and benchmarks.
 
-A grader scores well only on the text format it was trained on, so a format has a name and the artefact stores it.
-Pieces are tokenised one by one and joined as ids: T5's tokenizers never merge across white space, so the ids are
-those of the rendered text, and only the passage is ever cut (the question and the closing cue always survive).
+A grader scores well only on the text format it was trained on, so a format has a name and the artefact stores
+it. Pieces are tokenised one by one and joined as ids: T5's tokenizers never merge across white space, so the
+ids are those of the rendered text, and only the passage is ever cut (the question and the closing cue always
+survive).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ FORMATS: dict[str, PromptFormat] = {
     for fmt in (
         # The official CRAG evaluator: `question [SEP] passage`, where [SEP] is plain text to T5's tokenizer.
         PromptFormat("crag", before_text="[SEP]"),
-        # Nogueira et al. 2020 (arXiv 2003.06713): the model answers "true" or "false" after the cue "Relevant:".
+        # Nogueira et al. 2020 (arXiv 2003.06713): the model says "true" or "false" after the cue "Relevant:".
         PromptFormat("monot5", before_question="Query:", before_text="Document:", after_text="Relevant:"),
         # Question and text as two segments of one input, pooled apart by the `segments` head.
         PromptFormat("segments", separate=True),
@@ -57,7 +58,7 @@ def prompt_format(name: str) -> PromptFormat:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A tokenised question or text. `unknown` is the share of its characters that the vocabulary cannot represent."""
+    """A tokenised question or text; `unknown` is the share of its characters that the vocabulary lacks."""
 
     ids: tuple[int, ...]
     unknown: float
@@ -79,7 +80,7 @@ class PairEncoder:
         tokenizer: a Hugging Face tokenizer with an end-of-sequence token (for BERT vocabularies: [SEP]).
         fmt: the prompt format.
         max_length: tokens of a whole input, end-of-sequence tokens included.
-        window: tokens of text in one input at most; None for as many as fit. A longer text becomes several inputs.
+        window: tokens of text in one input at most; None for as many as fit. A longer text is several inputs.
         overlap: tokens that neighbouring windows share, so that no sentence is only ever seen cut.
     """
 
@@ -102,11 +103,8 @@ class PairEncoder:
         fixed = [tuple(self._fixed(part)) for part in (fmt.before_question, fmt.before_text, fmt.after_text)]
         self._before_question, before_text, self._after_text = fixed
         self._before_text = (self._eos,) if fmt.separate else before_text
-        room = (
-            max_length
-            - sum(len(part) for part in (self._before_question, self._before_text, self._after_text))
-            - 1
-        )
+        fixed_tokens = len(self._before_question) + len(self._before_text) + len(self._after_text) + 1
+        room = max_length - fixed_tokens
         if room < 16:
             raise ConfigError(
                 f"max_length={max_length} leaves {room} tokens for question and text: use at least 32"
@@ -149,7 +147,7 @@ class PairEncoder:
         return Piece(kept, unknown / max(1, sum(not char.isspace() for char in text)))
 
     def inputs(self, question: Piece, text: Piece) -> list[EncodedPair]:
-        """The inputs of one pair: one, or one a window of a long text. Every token of the text is in some input.
+        """The inputs of one pair: one, or one a window of a long text, which together hold every token of it.
 
         A question longer than half of the room loses its middle, so that text always has the other half.
         """

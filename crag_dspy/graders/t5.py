@@ -1,6 +1,7 @@
 """The T5 grader: a fine-tuned T5 scores question-text pairs (arXiv 2401.15884, section 4.2).
 
-One object is shared by all copies of a program and all its threads, and a name or path is loaded once a process.
+One object is shared by all copies of a program and all its threads, and a name or path is loaded once a
+process.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ EMPTY_SCORE = -1.0  # a text of white space holds nothing relevant: that is know
 class T5Grader(Held):
     """Scores texts with a T5 and its head (`true_false`, `regression` or `segments`).
 
-    Open one with `from_pretrained`. Long texts are cut into overlapping windows of tokens and score as their best
-    window; the question and the closing cue are in every window. Equal pairs are computed once. An empty text scores
-    -1. A text (or question) of which more than half of the characters are unknown to the tokenizer, as Chinese is to
-    t5-large, is not judged: None, with one logged warning a grader.
+    Open one with `from_pretrained`. Long texts are cut into overlapping windows of tokens and score as their
+    best window; the question and the closing cue are in every window. Equal pairs are computed once. An empty
+    text scores -1. A text (or question) of which more than half of the characters are unknown to the
+    tokenizer, as Chinese is to t5-large, is not judged: None, with one logged warning a grader.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class T5Grader(Held):
         self._fingerprint = opened.fingerprint
         self.device = device
         self._scorer, self.precision = prepare(opened.scorer, device, precision)
-        self.batch_tokens = batch_tokens or (2048 if device == "cpu" else 65536)
+        self.batch_tokens = batch_tokens or (1024 if device == "cpu" else 65536)
         self._encoder = PairEncoder(
             opened.tokenizer, prompt_format(spec.prompt_format), spec.max_length, spec.window, spec.overlap
         )
@@ -80,14 +81,16 @@ class T5Grader(Held):
         """Open a grader; the same arguments and files give the same object, loaded once.
 
         Args:
-            source: a shipped grader ("mini"), a folder, or a hub id. A folder is one of this library, a PEFT adapter
-                (its configuration names the base), an official CRAG checkpoint, or a monoT5 one. Safetensors only.
+            source: a shipped grader ("mini"), a folder, or a hub id. A folder is one of this library, a PEFT
+                adapter (its configuration names the base), an official CRAG checkpoint, or a monoT5 one.
+                Safetensors only.
             adapter: a LoRA adapter (folder or hub id) to put on top; False leaves out the artefact's own.
             device: "cpu", "cuda", "cuda:1" ...; None for a GPU where there is one.
             precision: "fp32"; "bf16"; "int8" (CPU: 8-bit matrix products); "auto": see `precision.py`.
-            batch_tokens: tokens of one batch, padding counted; None for 2,048 on a CPU and 65,536 on a GPU.
+            batch_tokens: tokens of one batch, padding counted; None for 1,024 on a CPU and 65,536 on a GPU.
             prompt_format: "crag", "monot5" or "segments", where the checkpoint does not say it itself.
-            words: the verdict words of a `true_false` head, positive first, where they are not true and false.
+            words: the verdict words of a `true_false` head, positive first, where they are not true and
+                false.
 
         Raises:
             ArtefactError: the folder is not a whole grader; the message names the file and the fix.
@@ -125,7 +128,7 @@ class T5Grader(Held):
 
     @property
     def fingerprint(self) -> str:
-        """Of the weights, adapter, head, tokenizer, calibration and prompt format: what a score depends on."""
+        """Of weights, adapter, head, tokenizer, calibration and prompt format: what a score depends on."""
         return self._fingerprint
 
     @property
@@ -134,7 +137,7 @@ class T5Grader(Held):
         return self.spec.thresholds.cuts() if self.spec.thresholds else None
 
     def score(self, question: str, texts: Sequence[str]) -> list[float | None]:
-        """Relevance of each text to the question, in [-1, 1], in the order of `texts`; None where it cannot judge.
+        """Relevance of each text to the question, in [-1, 1], in order; None where it cannot judge.
 
         With scale "tanh", (score + 1) / 2 is the probability that the text is relevant.
         """
@@ -153,7 +156,7 @@ class T5Grader(Held):
         return [self._bounded(raw, text) for raw, (_, text) in zip(raws, pairs, strict=True)]
 
     def raw_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        """The logits before calibration and bounding (for calibration); None where it cannot judge or text is empty."""
+        """The logits before calibration and bounding; None where it cannot judge or the text is empty."""
         with self._lock:
             result = raw_scores(
                 self._scorer, self._encoder, pairs, self.batch_tokens, self.device, MAX_UNKNOWN
@@ -161,8 +164,8 @@ class T5Grader(Held):
         if result.unknown:
             self._warn_once(
                 "unknown",
-                f"grader {self.name}: {result.unknown} of {len(pairs)} pairs are mostly characters that its vocabulary "
-                "does not have; they are not judged (score None). Use a grader for this language",
+                f"grader {self.name}: {result.unknown} of {len(pairs)} pairs are mostly characters that its "
+                "vocabulary does not have; they are not judged (score None). Use a grader for this language",
             )
         if any(raw is not None and math.isnan(raw) for raw in result.raws):
             self._warn_once(

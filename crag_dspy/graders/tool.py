@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def as_tool(grader: Grader) -> dspy.Tool:
-    """`grade_relevance(question, texts)`: one score in [-1, 1] a text, null where the grader could not judge."""
+    """`grade_relevance(question, texts)`: one score in [-1, 1] a text, None where it could not judge."""
     import dspy
 
     def grade_relevance(question: str, texts: list[str]) -> list[float | None]:
@@ -21,8 +21,8 @@ def as_tool(grader: Grader) -> dspy.Tool:
         grade_relevance,
         name="grade_relevance",
         desc=(
-            "Scores how relevant each text is to a question: one number a text, from -1 (irrelevant) to 1 (relevant), "
-            "null where it cannot be judged."
+            "Scores how relevant each text is to a question: one number a text, from -1 (irrelevant) to 1 "
+            "(relevant), null where it cannot be judged."
         ),
         arg_desc={"question": "the question, in words", "texts": "the texts to judge"},
     )

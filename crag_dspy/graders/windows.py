@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def windows(length: int, size: int, overlap: int) -> list[tuple[int, int]]:
     """Cut `length` tokens into windows of at most `size`, neighbours sharing at least `overlap` tokens.
 
-    Every token is in some window, the windows have nearly equal lengths (a last window of three tokens would be
-    judged on nothing), and a text that fits, an empty one too, is one window.
+    Every token is in some window, the windows have nearly equal lengths (a last window of three tokens would
+    be judged on nothing), and a text that fits, an empty one too, is one window.
     """
     if size < 1 or not 0 <= overlap < size:
         raise ConfigError(
@@ -36,7 +36,8 @@ def batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
         budget: tokens of a batch at most, padding counted; an input longer than that is a batch alone.
 
     Returns:
-        Indices into `lengths`: each exactly once, longest first, so that a batch too big for memory fails at once.
+        Indices into `lengths`: each exactly once, longest first, so that a batch too big for memory fails at
+        once.
     """
     if budget < 1:
         raise ConfigError(f"batch_tokens must be at least 1, got {budget}")
