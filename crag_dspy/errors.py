@@ -42,8 +42,8 @@ class RetrieverError(CragError):
 class SearchError(CragError):
     """A web search that failed. The message says what the user can do about it.
 
-    Subclasses say which kind, so that callers can tell a missing key from a passing fault. `retry_after` is what
-    the service asked its callers to wait, in seconds, and None when it did not say.
+    Subclasses say which kind, so that callers can tell a missing key from a passing fault. `retry_after` is
+    what the service asked its callers to wait, in seconds, and None when it did not say.
     """
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:

@@ -1,7 +1,7 @@
 """A live part that each process makes for itself, when it first needs it.
 
-A server that loads its program and then forks (gunicorn with preload) must not share sockets with its children:
-two processes reading one connection get each other's replies.
+A server that loads its program and then forks (gunicorn with preload) must not share sockets with its
+children: two processes reading one connection get each other's replies.
 """
 
 from __future__ import annotations

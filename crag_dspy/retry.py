@@ -1,15 +1,15 @@
 """When a failed call to a service is worth another try, and after how long. The caller does the waiting.
 
-One number bounds everything: `timeout` is what a call may take with all its tries and pauses, so that a question
-never waits longer for a part than its user said.
+One number bounds everything: `timeout` is what a call may take with all its tries and pauses, so that a
+question never waits longer for a part than its user said.
 """
 
 from __future__ import annotations
 
-import math
 import random
 from dataclasses import dataclass
 
+from crag_dspy.arguments import check_number, check_whole
 from crag_dspy.errors import ConfigError
 
 
@@ -29,16 +29,11 @@ class Retry:
     backoff: float = 0.5
 
     def __post_init__(self) -> None:
-        for name, least in (("timeout", 0.0), ("backoff", 0.0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-                raise ConfigError(f"{name} must be a number of seconds, got {value!r}")
-            if value < least or (name == "timeout" and value == 0):
-                raise ConfigError(
-                    f"{name} must be {'above' if name == 'timeout' else 'at least'} 0 s, got {value!r}"
-                )
-        if isinstance(self.retries, bool) or not isinstance(self.retries, int) or self.retries < 0:
-            raise ConfigError(f"retries must be a whole number, 0 or more, got {self.retries!r}")
+        check_number("timeout", self.timeout, 0)
+        check_number("backoff", self.backoff, 0)
+        check_whole("retries", self.retries, 0)
+        if self.timeout == 0:
+            raise ConfigError("timeout must be above 0 s: nothing can answer at once")
 
     def pause(self, tries: int, elapsed: float, asked: float | None = None) -> float | None:
         """Seconds to wait before the next try, or None to give up now.
@@ -46,7 +41,8 @@ class Retry:
         Args:
             tries: tries made so far, at least 1.
             elapsed: seconds since the call began.
-            asked: what the service said to wait (Retry-After), in seconds. It is honoured when it fits into what
+            asked: what the service said to wait (Retry-After), in seconds. It is honoured when it fits into
+            what
                 is left of `timeout`; when it does not, the answer is None: coming back earlier would only be
                 refused again.
         """

@@ -1,7 +1,7 @@
 """What a language model calls a search query, made into one.
 
-Models wrap queries in code fences, JSON, quotes and labels, or explain them. A search engine takes the wrapping
-as words, and refuses what is too long. Pure, and the same for every engine.
+Models wrap queries in code fences, JSON, quotes and labels, or explain them. A search engine takes the
+wrapping as words, and refuses what is too long. Pure, and the same for every engine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _BROKEN_JSON = re.compile(
 )
 _LABEL = re.compile(
     r"""^[\s*_#>]*(?:
-        (?:sure|here\ is|here's|here\ are|this\ is)\b[^:：\n]{0,60}?\b(?:quer|keyword|search|terms)[^:：\n]{0,40}
+        (?:sure|here\ is|here's|here\ are|this\
+        is)\b[^:：\n]{0,60}?\b(?:quer|keyword|search|terms)[^:：\n]{0,40}
       | (?:the\ )?(?:re-?written\ |refined\ |improved\ |optimi[sz]ed\ |final\ |original\ )?
         (?:(?:web\ |google\ )?search\ )?(?:query|queries|keywords?|terms|question)
       | (?:web\ )?search
@@ -44,8 +45,8 @@ _LABEL = re.compile(
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "「": "」", "『": "』", "«": "»"}
 _EMPTY_WORDS = frozenset({"none", "null", "n/a", "nil", "无"})
 _MARKER = re.compile(r"^(?:[-*•]|\d{1,2}[.)])\s+")
-# Zero-width and direction controls: invisible, and never part of what is looked for. ZWNJ and ZWJ (200C, 200D)
-# stay: Persian and Indic words are spelled with them.
+# Zero-width and direction controls: invisible, and never part of what is looked for. ZWNJ and ZWJ (200C,
+# 200D) stay: Persian and Indic words are spelled with them.
 _INVISIBLE = dict.fromkeys(
     map(ord, "\u200b\u200e\u200f\u2060\ufeff\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 )
@@ -165,7 +166,7 @@ def _without_label(text: str) -> str:
 
 
 def _first_paragraph(text: str) -> str:
-    """What follows an empty line explains the query; the lines before it are one query, or a list of terms."""
+    """What follows an empty line explains the query; the lines before it are one query, or its terms."""
     lines = re.split(r"\n\s*\n", text, maxsplit=1)[0].splitlines()
     if len(lines) > 1:
         lines = [_MARKER.sub("", line.strip()) for line in lines]
@@ -173,7 +174,7 @@ def _first_paragraph(text: str) -> str:
 
 
 def _without_quotes(text: str) -> str:
-    """Quotes around everything go, as does one that nothing closes; quotes around a part are search syntax."""
+    """Quotes around everything go, as does one left open; quotes around a part are search syntax."""
     if text.count('"') == 1:
         return text.strip('"')
     if len(text) < 2 or _QUOTES.get(text[0]) != text[-1]:

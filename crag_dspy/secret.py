@@ -1,0 +1,40 @@
+"""A key that cannot be printed, logged or saved by accident."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from crag_dspy.errors import ConfigError
+
+
+class Secret:
+    """Prints as `[key]` and pickles as nothing: whoever loads the pickle uses their own environment.
+
+    Args:
+        given: the key itself, or None to read `variable` whenever the key is needed.
+        variable: name of the environment variable.
+    """
+
+    __slots__ = ("_given", "variable")
+
+    def __init__(self, given: str | None, variable: str) -> None:
+        if given is not None and (not isinstance(given, str) or not given.strip()):
+            raise ConfigError(f"key must be a non-empty str, or None to read {variable}")
+        self._given = given.strip() if given else None
+        self.variable = variable
+
+    def value(self) -> str | None:
+        """The key, or None when there is none."""
+        return self._given or os.environ.get(self.variable, "").strip() or None
+
+    def removed_from(self, text: str) -> str:
+        """`text` without the key, for messages of services that repeat what they were sent."""
+        key = self.value()
+        return text.replace(key, "[key]") if key else text
+
+    def __repr__(self) -> str:
+        return "[key]"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Secret, (None, self.variable))
