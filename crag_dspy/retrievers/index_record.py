@@ -1,0 +1,94 @@
+"""`index.json`: what an index on disk was built with, and the check that it is searched with the same."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crag_dspy.errors import ConfigError, IndexMismatchError
+from crag_dspy.retrievers.embedders import Embedder, as_embedder, probe
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORMAT = 1
+FILE = "index.json"
+
+# Rounding differs between machines and versions by less than 1e-4 a component; other weights by far more.
+SAME_DIRECTION = 0.999
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderRecord:
+    """The embedder of an index. `probe` is where it puts a fixed text: its fingerprint."""
+
+    name: str
+    spec: str | None
+    dimension: int
+    probe: tuple[float, ...]
+
+    @classmethod
+    def of(cls, embedder: Embedder) -> EmbedderRecord:
+        vector = probe(embedder)
+        return cls(embedder.name, embedder.spec, len(vector), tuple(round(float(x), 6) for x in vector))
+
+    def check(self, embedder: Embedder, path: Path) -> None:
+        """Raises IndexMismatchError unless `embedder` is the one that this record was made of."""
+        vector = probe(embedder)
+        built = f"{path} was built with the embedder {self.name!r} of {self.dimension} dimensions"
+        fix = "open it with that one, or build the index again in another folder"
+        if len(vector) != self.dimension:
+            raise IndexMismatchError(f"{built}, not with {embedder.name!r} of {len(vector)}: {fix}")
+        if float(np.dot(vector, np.asarray(self.probe, dtype=np.float32))) < SAME_DIRECTION:
+            same_name = " (the name is the same, the weights are not)" if embedder.name == self.name else ""
+            raise IndexMismatchError(f"{built}, not with {embedder.name!r}{same_name}: {fix}")
+
+    def reopen(self, path: Path) -> Embedder:
+        """The embedder, made again from its name or folder. Raises IndexMismatchError where it has none."""
+        embedder = as_embedder(self.spec)
+        if embedder is None:
+            raise IndexMismatchError(
+                f"{path} was built with the embedder {self.name!r}, which only you can pass: "
+                f"open it with embedder=..., or with mode='text' to search words only"
+            )
+        return embedder
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRecord:
+    """What `index.json` holds. It is written once, last of all: a folder without it is not an index yet."""
+
+    embedder: EmbedderRecord | None
+    chunk_words: int | None
+
+    def write(self, path: Path) -> None:
+        plain = {"format": FORMAT, **asdict(self)}
+        draft = path / f"{FILE}.{os.getpid()}"
+        draft.write_text(json.dumps(plain, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        draft.replace(path / FILE)
+
+    @classmethod
+    def read(cls, path: Path) -> IndexRecord:
+        """Raises ConfigError when there is no index, or one that this version cannot read."""
+        try:
+            plain: Any = json.loads((path / FILE).read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            raise ConfigError(
+                f"{path} holds no index (no {FILE}): build one with `crag-dspy index`"
+            ) from None
+        except ValueError as error:
+            raise ConfigError(f"{path / FILE} is damaged ({error}): build the index again") from error
+        if not isinstance(plain, dict) or plain.get("format") != FORMAT:
+            found = plain.get("format") if isinstance(plain, dict) else plain
+            raise ConfigError(f"{path / FILE}: format {found!r} is not {FORMAT}: build the index again")
+        try:
+            embedder = plain["embedder"]
+            if embedder is not None:
+                embedder = EmbedderRecord(**{**embedder, "probe": tuple(embedder["probe"])})
+            return cls(embedder, plain["chunk_words"])
+        except (KeyError, TypeError) as error:
+            raise ConfigError(f"{path / FILE} is damaged ({error}): build the index again") from error
