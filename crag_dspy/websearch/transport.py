@@ -47,9 +47,10 @@ def guard_session(session: requests.Session, max_bytes: int = MAX_BYTES) -> requ
     from urllib3 import Timeout
 
     class Bounded(HTTPAdapter):
-        def send(self, request: Any, *args: Any, timeout: Any = None, **kwargs: Any) -> Any:
-            total = Timeout(total=timeout) if isinstance(timeout, (int, float)) else timeout
-            return super().send(request, *args, timeout=total, **kwargs)
+        def send(self, request: Any, stream: bool = False, timeout: Any = None, **kwargs: Any) -> Any:
+            if isinstance(timeout, (int, float)):
+                timeout = Timeout(total=timeout)
+            return super().send(request, stream, timeout, **kwargs)
 
     def check(response: requests.Response, **sent: Any) -> requests.Response:
         timeout = sent.get("timeout")
