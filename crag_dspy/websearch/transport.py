@@ -47,10 +47,18 @@ def guard_session(session: requests.Session, max_bytes: int = MAX_BYTES) -> requ
     from urllib3 import Timeout
 
     class Bounded(HTTPAdapter):
-        def send(self, request: Any, stream: bool = False, timeout: Any = None, **kwargs: Any) -> Any:
+        def send(
+            self,
+            request: Any,
+            stream: bool = False,
+            timeout: Any = None,
+            verify: Any = True,
+            cert: Any = None,
+            proxies: Any = None,
+        ) -> Any:
             if isinstance(timeout, (int, float)):
                 timeout = Timeout(total=timeout)
-            return super().send(request, stream, timeout, **kwargs)
+            return super().send(request, stream, timeout, verify, cert, proxies)
 
     def check(response: requests.Response, **sent: Any) -> requests.Response:
         timeout = sent.get("timeout")
