@@ -1,0 +1,173 @@
+"""Knowledge refinement: decompose, filter, recompose (arXiv 2401.15884, section 4.4).
+
+A passage that is relevant as a whole is mostly irrelevant in detail. It is cut into strips, the strips are graded, and
+the best are put back together in the order in which they stood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal, get_args
+
+from crag_dspy.errors import ConfigError
+from crag_dspy.passages import Origin, Passage, Strip
+from crag_dspy.sentences import sentence_spans
+
+StripMode = Literal["sentence", "window", "passage"]
+STRIP_MODES: tuple[StripMode, ...] = get_args(StripMode)
+
+Span = tuple[int, int]
+
+_FENCE = re.compile(r"^ {0,3}(```+|~~~+)", re.M)
+_TABLE_RULE = re.compile(r"^ {0,3}\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)*\|?[ \t]*$")
+# One unit of a window: a word with the white space after it, or one character of a script without spaces.
+_UNIT = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]\s*|[^\s\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+\s*")
+
+
+def decompose(text: str, mode: StripMode | str = "sentence", group: int = 1) -> list[Span]:
+    """Cut a text into strips.
+
+    Args:
+        text: any string.
+        mode: "sentence": groups of `group` sentences. Rows of a Markdown table stay whole, and the first keeps the
+            header; fenced code stays whole. "window": groups of `group` words, or characters where words are not
+            spaced. "passage": the whole text.
+        group: at least 1.
+
+    Returns:
+        Character spans `(start, end)`: they cover the text, in order, without overlap. None for an empty text.
+    """
+    if mode not in STRIP_MODES:
+        raise ConfigError(f"strip_mode must be one of {', '.join(STRIP_MODES)}, got {mode!r}")
+    if isinstance(group, bool) or not isinstance(group, int) or group < 1:
+        raise ConfigError(f"strip_size must be an integer of at least 1, got {group!r}")
+    if not text:
+        return []
+    if mode == "passage":
+        return [(0, len(text))]
+    if mode == "window":
+        return _grouped(_units(text), group)
+    spans: list[Span] = []
+    for start, end, kind in _blocks(text):
+        if kind == "code":
+            spans.append((start, end))
+        elif kind == "table":
+            spans += [(start + a, start + b) for a, b in _rows(text[start:end])]
+        else:
+            sentences = [(start + a, start + b) for a, b in sentence_spans(text[start:end])]
+            spans += _grouped(sentences, group)
+    return _without_blank(text, spans)
+
+
+def strips_of(
+    passages: Iterable[Passage], origin: Origin, mode: StripMode | str = "sentence", group: int = 1
+) -> list[Strip]:
+    """The strips of some passages, not yet scored: trimmed of outer white space, empty ones and repeats left out."""
+    strips, seen = [], set()
+    for passage in passages:
+        for start, end in decompose(passage.text, mode, group):
+            cut = passage.text[start:end]
+            start += len(cut) - len(cut.lstrip())
+            text = cut.strip()
+            key = " ".join(text.split()).casefold()
+            if key and key not in seen:
+                seen.add(key)
+                strips.append(Strip(text, start, start + len(text), None, passage, origin))
+    return strips
+
+
+def select(strips: Sequence[Strip], threshold: float, top_n: int) -> list[Strip]:
+    """Keep at most `top_n` strips that score at least `threshold`, in the order in which they came.
+
+    A strip whose score is None was not judged: it is kept only where better ones leave room.
+    """
+    ranked = sorted(
+        (i for i, strip in enumerate(strips) if strip.score is None or strip.score >= threshold),
+        key=lambda i: (strips[i].score is None, -(strips[i].score or 0.0), i),
+    )
+    return [strips[i] for i in sorted(ranked[:top_n])]
+
+
+def with_header(strip: Strip) -> str:
+    """What the grader and the generator read of a strip: a row of a Markdown table comes with its table's header."""
+    if "|" not in strip.text:
+        return strip.text
+    header = table_header(strip.passage.text, strip.start)
+    return strip.text if header is None or strip.text.startswith(header) else f"{header}\n{strip.text}"
+
+
+def table_header(text: str, position: int) -> str | None:
+    """The two header lines of the Markdown table that holds `position`, None when no table does."""
+    for start, end, kind in _blocks(text):
+        if kind == "table" and start <= position < end:
+            return "\n".join(text[start:end].splitlines()[:2])
+    return None
+
+
+def _units(text: str) -> list[Span]:
+    spans = [match.span() for match in _UNIT.finditer(text)]
+    if not spans:
+        return [(0, len(text))]
+    return [(0, spans[0][1]), *spans[1:]]  # leading white space goes with the first unit
+
+
+def _grouped(spans: Sequence[Span], group: int) -> list[Span]:
+    return [(spans[i][0], spans[min(i + group, len(spans)) - 1][1]) for i in range(0, len(spans), group)]
+
+
+def _blocks(text: str) -> list[tuple[int, int, str]]:
+    """Code, tables and prose, covering the text in order."""
+    blocks: list[tuple[int, int, str]] = []
+    lines = text.splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+
+    def add(first: int, last: int, kind: str) -> None:
+        if first == last:
+            return
+        if kind == "prose" and blocks and blocks[-1][2] == "prose":
+            blocks[-1] = (blocks[-1][0], starts[last], "prose")
+        else:
+            blocks.append((starts[first], starts[last], kind))
+
+    i = 0
+    while i < len(lines):
+        if fence := _FENCE.match(lines[i]):
+            end = next(
+                (j + 1 for j in range(i + 1, len(lines)) if lines[j].strip().startswith(fence[1])), len(lines)
+            )
+            add(i, end, "code")
+            i = end
+        elif i + 1 < len(lines) and "|" in lines[i] and _TABLE_RULE.match(lines[i + 1].rstrip("\r\n")):
+            end = i + 2
+            while end < len(lines) and "|" in lines[end]:
+                end += 1
+            add(i, end, "table")
+            i = end
+        else:
+            add(i, i + 1, "prose")
+            i += 1
+    return blocks
+
+
+def _rows(table: str) -> list[Span]:
+    """One span a row; the header and its rule go with the first."""
+    spans, position = [], 0
+    for line in table.splitlines(keepends=True):
+        spans.append((position, position + len(line)))
+        position += len(line)
+    head = spans[: min(3, len(spans))]
+    return [(head[0][0], head[-1][1]), *spans[len(head) :]]
+
+
+def _without_blank(text: str, spans: Sequence[Span]) -> list[Span]:
+    """A span of white space alone joins the one before it (or after it, at the start)."""
+    merged: list[Span] = []
+    for start, end in spans:
+        if merged and (not text[start:end].strip() or not text[merged[-1][0] : merged[-1][1]].strip()):
+            merged[-1] = (merged[-1][0], end)
+        else:
+            merged.append((start, end))
+    return merged
