@@ -87,6 +87,24 @@ def words(text: str) -> list[str]:
     return _word_line(text).split()
 
 
+def phrases(text: str) -> list[str]:
+    """`text` as the smallest pieces that mean something: words, and pairs of characters where no spaces are
+    written.
+
+    A character alone says little: 北京 and 京北 have the same ones.
+    """
+    line = words(text)
+    pieces = []
+    for i, word in enumerate(line):
+        if not _UNSPACED_CHAR.fullmatch(word):
+            pieces.append(word)
+        elif i + 1 < len(line) and _UNSPACED_CHAR.fullmatch(line[i + 1]):
+            pieces.append(word + line[i + 1])
+        elif i == 0 or not _UNSPACED_CHAR.fullmatch(line[i - 1]):
+            pieces.append(word)
+    return pieces
+
+
 def contains_answer(text: str, answers: str | Iterable[str]) -> bool:
     """Whether `text` contains one of `answers` (one answer and its aliases) as whole words.
 

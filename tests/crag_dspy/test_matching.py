@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crag_dspy.matching import contains_answer, found_answer, normalize, token_f1, tokens, words
+from crag_dspy.matching import contains_answer, found_answer, normalize, phrases, token_f1, tokens, words
 
 
 def squad(text: str) -> str:
@@ -123,3 +123,9 @@ def test_f1_counts_characters_where_no_spaces_are_written() -> None:
     assert token_f1("北京大学", ["北京"]) == pytest.approx(2 * 2 / 6)
     assert token_f1("the cat sat", ["cat"]) == pytest.approx(2 / 3)
     assert token_f1("cat cat", ["cat"]) == pytest.approx(2 / 3)  # a repeated token is matched once
+
+
+def test_phrases_are_words_and_pairs_of_characters() -> None:
+    assert phrases("Paris is 北京大 的") == ["paris", "is", "北京", "京大", "大的"]
+    assert phrases("GPT 山 x") == ["gpt", "山", "x"]
+    assert phrases("") == []
