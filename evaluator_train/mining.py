@@ -9,7 +9,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from crag_dspy.evaluator_train.bm25 import BM25
-from crag_dspy.evaluator_train.splits import SPLITS, Shares, Split, without_duplicates, without_leaks
+from crag_dspy.evaluator_train.splits import (
+    SPLITS,
+    Shares,
+    Split,
+    with_both_labels,
+    without_duplicates,
+    without_leaks,
+)
 
 from crag_dspy.arguments import check_choice, check_whole
 from crag_dspy.errors import ConfigError, RetrieverError
@@ -67,9 +74,9 @@ class PairSets:
 
     @classmethod
     def of(cls, made: Mapping[Split, Sequence[Pair]], skipped: Counter[str]) -> PairSets:
-        """The pairs without duplicates, and without what leaks from one split into another."""
+        """The pairs without duplicates, leaks from one split into another, and one-sided questions."""
         apart = without_leaks({split: without_duplicates(pairs) for split, pairs in made.items()})
-        return cls(apart, skipped)
+        return cls({split: with_both_labels(pairs) for split, pairs in apart.items()}, skipped)
 
     def __add__(self, other: PairSets) -> PairSets:
         """Both together, checked again: the same sentence may have come from either."""

@@ -9,6 +9,7 @@ another split holds too: the same question, the same text, or a long run of the 
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -58,6 +59,23 @@ def without_duplicates(pairs: Iterable[Pair]) -> list[Pair]:
         if first.setdefault(key, pair).label != pair.label:
             disputed.add(key)
     return [pair for key, pair in first.items() if key not in disputed]
+
+
+def with_both_labels(pairs: Iterable[Pair]) -> list[Pair]:
+    """The pairs of those questions that have relevant and irrelevant texts, by where the pairs come from.
+
+    What one check removed leaves the rest of its question one-sided: it would tilt the balance, and teach the
+    question instead of the match.
+    """
+    found = list(pairs)
+    labels: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for pair in found:
+        labels[_made_from(pair)].add(pair.label)
+    return [pair for pair in found if len(labels[_made_from(pair)]) == 2]
+
+
+def _made_from(pair: Pair) -> tuple[str, str]:
+    return pair.question, pair.source.rpartition("/")[0]
 
 
 def without_leaks(splits: Mapping[Split, Sequence[Pair]]) -> dict[Split, list[Pair]]:
