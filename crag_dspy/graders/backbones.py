@@ -104,8 +104,8 @@ def load_tokenizer(folder: Path, config: Any) -> Any:
         tokenizer.eos_token = tokenizer.convert_ids_to_tokens(config.eos_token_id)
     if tokenizer.eos_token_id != config.eos_token_id:
         raise ArtefactError(
-            f"{folder.name}: the tokenizer ends a sequence with token {tokenizer.eos_token_id}, the model with "
-            f"{config.eos_token_id}: they do not belong together"
+            f"{folder.name}: the tokenizer ends a sequence with token {tokenizer.eos_token_id}, the model "
+            f"with {config.eos_token_id}: they do not belong together"
         )
     if len(tokenizer) > config.vocab_size:
         raise ArtefactError(
@@ -121,7 +121,7 @@ def tensors(path: Path) -> dict[str, Any]:
     from safetensors.torch import load_file
 
     if not path.is_file():
-        raise ArtefactError(f"{path.parent.name}: {path.name} is missing: copy the whole folder again")
+        raise ArtefactError(f"{path.parent.name}: {path.name} is missing: copy the whole folder")
     try:
         return dict(load_file(path))
     except SafetensorError as error:
