@@ -215,7 +215,8 @@ def gold_answers(example: Any) -> list[str]:
         if value is not None:
             return [str(item) for item in value] if isinstance(value, (list, tuple)) else [str(value)]
     raise ConfigError(
-        f"an example needs `answers` (a list; empty when there is no answer) or `answer`, got only {_fields(example)}"
+        f"an example needs `answers` (a list; empty when there is no answer) or `answer`, "
+        f"got only {_fields(example)}"
     )
 
 

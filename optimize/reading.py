@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from crag_dspy.abstain import is_abstention
 from crag_dspy.errors import ConfigError
 from crag_dspy.matching import contains_answer, normalize
 
@@ -58,13 +59,22 @@ _ANNOUNCED = (
 )
 _REFUSAL = re.compile("|".join(_REFUSALS))
 _VERDICT = re.compile("|".join(f"({pattern})" for _, pattern in _VERDICTS))
+_BUT = re.compile(r"\b(?:but|however|although|though)\b|但|不过")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s*|\n+")
 
 
 def refuses(answer: str) -> bool:
-    """Whether `answer` is empty or says that it does not know, in English or Chinese."""
+    """Whether `answer` says nothing but that it does not know, in English or Chinese.
+
+    An answer of several sentences, or with a "but", may refuse one thing and answer another: it is an answer.
+    """
+    if is_abstention(answer):
+        return True
     plain = unicodedata.normalize("NFKC", answer).replace("’", "'").strip().lower()
-    return not any(char.isalnum() for char in plain) or _REFUSAL.search(plain) is not None
+    if not any(char.isalnum() for char in plain):
+        return True
+    several = len([part for part in _SENTENCE_END.split(plain) if part]) > 1 or _BUT.search(plain)
+    return not several and _REFUSAL.search(plain) is not None
 
 
 def read_verdict(answer: str) -> bool | None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from crag_dspy.abstain import ABSTENTIONS
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.reading import read_choice, read_choices, read_verdict, refuses
 
@@ -23,6 +24,7 @@ MOONS = {"A": "a planet", "B": "the Moon", "C": "an infectious disease", "D": "a
         "我不知道。",
         "根据资料无法回答这个问题。",
         "没有找到相关信息",
+        *ABSTENTIONS.values(),  # what the program itself says
     ],
 )
 def test_refusals(answer: str) -> None:
