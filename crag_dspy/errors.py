@@ -15,6 +15,10 @@ class ConfigError(CragError, ValueError):
     """A bad argument, configuration file or data file. Also a `ValueError`, as Python users expect."""
 
 
+class MissingPackageError(ConfigError, ImportError):
+    """A part that needs an optional package which is not installed. Also an `ImportError`."""
+
+
 class StateError(ConfigError):
     """A saved program that cannot be loaded: truncated, of another kind, or with values out of range."""
 
@@ -33,6 +37,10 @@ class StaleOutcomesError(ConfigError):
 
 class GraderError(CragError):
     """A grader that could judge nothing at all. A single text it cannot judge is a score of None instead."""
+
+
+class TrainingError(CragError):
+    """Training that cannot go on: a loss that is NaN or infinite. The last checkpoint is from before it."""
 
 
 class RetrieverError(CragError):

@@ -1,0 +1,1 @@
+"""A language model in this process, for machines without a key, and the plain prompts that small models need."""

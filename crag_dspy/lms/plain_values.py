@@ -1,0 +1,89 @@
+"""Reading a value from what a small language model wrote, by the type that the field declares."""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import Any, Literal, get_args, get_origin
+
+from dspy.adapters.utils import parse_value
+
+_QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "«": "»", "「": "」", "『": "』"}
+_YES = {"yes", "true", "1", "y", "correct", "是", "对"}
+_NO = {"no", "false", "0", "n", "incorrect", "否", "不"}
+_NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+
+
+def read_value(text: str, annotation: Any) -> Any:
+    """`text` as a value of `annotation`: its first line that is not empty, without quotes and emphasis around it.
+
+    A verdict may come with a full stop or an explanation ("Yes, because ..."), a choice in another case, a number in
+    a sentence. Raises ValueError when no value of that type can be read: nothing is guessed.
+    """
+    line = bare(next((line for line in text.splitlines() if line.strip()), ""))
+    if annotation is str:
+        if not line:
+            raise ValueError("it is empty")
+        return line
+    if annotation is bool:
+        return _verdict(line)
+    if annotation in (int, float):
+        return _number(line, annotation)
+    if get_origin(annotation) is Literal:
+        return _choice(line, {str(choice): choice for choice in get_args(annotation)})
+    if isinstance(annotation, enum.EnumMeta):
+        members = {str(member.value): member for member in annotation}
+        return _choice(line, {**{member.name: member for member in annotation}, **members})
+    if annotation == list[str] and not line.startswith("["):
+        return [bare(item) for item in re.split(r"[;,，；、]", line) if item.strip()]
+    return parse_value(line, annotation)
+
+
+def bare(text: str) -> str:
+    """`text` without the quotes, backticks or asterisks that enclose the whole of it."""
+    text = text.strip()
+    while len(text) > 1:
+        inner = text[1:-1]
+        if text[0] in _QUOTES and text[-1] == _QUOTES[text[0]] and not set(inner) & {text[0], text[-1]}:
+            text = inner.strip()
+        elif len(text) > 4 and text.startswith("**") and text.endswith("**") and "**" not in text[2:-2]:
+            text = text[2:-2].strip()
+        else:
+            break
+    return text
+
+
+def _verdict(line: str) -> bool:
+    word = re.match(r"\W*([^\W_]+)", line)
+    first = word[1].lower() if word else ""
+    if first in _YES or first[:1] in {"是", "对"}:
+        return True
+    if first in _NO or first[:1] in {"否", "不"}:
+        return False
+    raise ValueError("it is neither yes nor no")
+
+
+def _number(line: str, kind: type[int] | type[float]) -> int | float:
+    found = _NUMBER.search(line)
+    if found is None:
+        raise ValueError("there is no number in it")
+    number = float(found[0].replace(",", ""))
+    if kind is float:
+        return number
+    if number != int(number):
+        raise ValueError("it is not a whole number")
+    return int(number)
+
+
+def _choice(line: str, choices: dict[str, Any]) -> Any:
+    if line in choices:
+        return choices[line]
+    folded = line.casefold().strip(" .。!")
+    for name, choice in choices.items():
+        if name.casefold() == folded:
+            return choice
+    # "Correct, because ...": the longest choice that the line starts with; "incorrect" does not start with "correct".
+    starts = [name for name in choices if re.match(rf"\W*{re.escape(name.casefold())}(?!\w)", line.casefold())]
+    if not starts:
+        raise ValueError(f"it is none of {', '.join(choices)}")
+    return choices[max(starts, key=len)]
