@@ -1,1 +1,71 @@
-"""Corrective RAG as a DSPy program."""
+"""crag-dspy: Corrective RAG as a DSPy program. `CRAG` is the entrance.
+
+Names are imported when they are first used, so that `import crag_dspy` stays near `import dspy`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from crag_dspy.actions import Action, Thresholds, decide
+    from crag_dspy.baselines import RAG, SelfCRAG, SelfRAG
+    from crag_dspy.corrective import CorrectiveRetriever
+    from crag_dspy.crag import CRAG
+    from crag_dspy.errors import CragError
+    from crag_dspy.graders.embedding import EmbeddingGrader
+    from crag_dspy.graders.lm import LMGrader
+    from crag_dspy.graders.t5 import T5Grader
+    from crag_dspy.lms.adapter import PlainTextAdapter
+    from crag_dspy.lms.local import local_lm
+    from crag_dspy.passages import Passage, Strip, as_passages
+    from crag_dspy.refine import decompose
+    from crag_dspy.retrievers.adapt import as_retriever
+    from crag_dspy.retrievers.local import LocalIndex
+    from crag_dspy.retrievers.weaviate import WeaviateRetriever
+    from crag_dspy.websearch.adapt import as_web_search
+    from crag_dspy.websearch.index import IndexSearch
+    from crag_dspy.websearch.tavily import TavilySearch
+
+_HOMES = {
+    "Action": "actions",
+    "CRAG": "crag",
+    "CorrectiveRetriever": "corrective",
+    "CragError": "errors",
+    "EmbeddingGrader": "graders.embedding",
+    "IndexSearch": "websearch.index",
+    "LMGrader": "graders.lm",
+    "LocalIndex": "retrievers.local",
+    "Passage": "passages",
+    "PlainTextAdapter": "lms.adapter",
+    "RAG": "baselines",
+    "SelfCRAG": "baselines",
+    "SelfRAG": "baselines",
+    "Strip": "passages",
+    "T5Grader": "graders.t5",
+    "TavilySearch": "websearch.tavily",
+    "Thresholds": "actions",
+    "WeaviateRetriever": "retrievers.weaviate",
+    "as_passages": "passages",
+    "as_retriever": "retrievers.adapt",
+    "as_web_search": "websearch.adapt",
+    "decide": "actions",
+    "decompose": "refine",
+    "local_lm": "lms.local",
+}
+
+__all__ = [*sorted(_HOMES)]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

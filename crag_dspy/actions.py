@@ -37,9 +37,13 @@ class Thresholds:
         for name in ("upper", "lower"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise ConfigError(f"{name} must be a number in [-1, 1], got {value!r} ({type(value).__name__})")
+                raise ConfigError(
+                    f"{name} must be a number in [-1, 1], got {value!r} ({type(value).__name__})"
+                )
             if not -1 <= value <= 1:  # also false for NaN
-                raise ConfigError(f"{name} must be in [-1, 1], got {value!r}: scores are signed, -1 is irrelevant")
+                raise ConfigError(
+                    f"{name} must be in [-1, 1], got {value!r}: scores are signed, -1 is irrelevant"
+                )
             object.__setattr__(self, name, float(value))
         if self.lower > self.upper:
             raise ConfigError(
@@ -48,9 +52,7 @@ class Thresholds:
             )
 
 
-def decide(
-    scores: Sequence[float | None], thresholds: Thresholds, policy: Policy | str = "max"
-) -> Action:
+def decide(scores: Sequence[float | None], thresholds: Thresholds, policy: Policy | str = "max") -> Action:
     """Choose the action for one question from the scores of its passages.
 
     Args:

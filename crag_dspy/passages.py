@@ -34,7 +34,9 @@ class Passage:
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
-            raise TypeError(f"Passage.text must be a str, got {type(self.text).__name__}: pass the text itself")
+            raise TypeError(
+                f"Passage.text must be a str, got {type(self.text).__name__}: pass the text itself"
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: `id, title, url, score, text`, and `metadata` when there is any."""

@@ -22,7 +22,9 @@ Span = tuple[int, int]
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)", re.M)
 _TABLE_RULE = re.compile(r"^ {0,3}\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)*\|?[ \t]*$")
 # One unit of a window: a word with the white space after it, or one character of a script without spaces.
-_UNIT = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]\s*|[^\s\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+\s*")
+_UNIT = re.compile(
+    r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]\s*|[^\s\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+\s*"
+)
 
 
 def decompose(text: str, mode: StripMode | str = "sentence", group: int = 1) -> list[Span]:

@@ -13,7 +13,8 @@ _AFTER_CITATION = re.compile(r"[\])]$")
 _GOES_ON = re.compile(r"\s*[a-z,;:，、；]")
 # "see fig. 3 and tab. 2.": a reference word waits for its number.
 _REFERENCE = re.compile(
-    r"(?:^|[\s(\[（])(?:figs?|tabs?|eqs?|secs?|chap|ch|pp?|vols?|nos?|approx|ca|cf|art|pt|ref|refs|ver|rev)\.\s*$", re.I
+    r"(?:^|[\s(\[（])(?:figs?|tabs?|eqs?|secs?|chap|ch|pp?|vols?|nos?|approx|ca|cf|art|pt|ref|refs|ver|rev)\.\s*$",
+    re.I,
 )
 _NUMBER = re.compile(r"\s*[(\[]?\d")
 # "３．１４": a full-width decimal point between full-width digits.
@@ -55,7 +56,9 @@ def _pieces(text: str) -> list[tuple[int, int]]:
     safe = re.sub(r"[\ud800-\udfff\x00]", "?", text)
     spans, position = [], 0
     for piece in segment(language_of(text), safe):
-        if safe[position : position + len(piece)] != piece:  # a segmenter that rewrites text: keep the rest whole
+        if (
+            safe[position : position + len(piece)] != piece
+        ):  # a segmenter that rewrites text: keep the rest whole
             break
         spans.append((position, position + len(piece)))
         position += len(piece)

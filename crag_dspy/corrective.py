@@ -1,0 +1,209 @@
+"""Corrective retrieval (arXiv 2401.15884, sections 4.2 to 4.5): everything from the question down to the evidence.
+
+The flow below is written once, as a generator, and driven sync or async (`flow.py`). What fails inside it becomes a
+warning and a safer path; one question never ends a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import dspy
+from dspy.utils.usage_tracker import track_usage
+
+from crag_dspy.actions import Action, decide
+from crag_dspy.errors import ConfigError
+from crag_dspy.flow import Call, Flow, Together, adrive, drive
+from crag_dspy.graders.adapt import as_grader
+from crag_dspy.knowledge import compose
+from crag_dspy.passages import Origin, Passage, Strip
+from crag_dspy.refine import select, strips_of, with_header
+from crag_dspy.retrievers.adapt import as_retriever
+from crag_dspy.settings import Settings
+from crag_dspy.signatures.rewrite import RewriteQuery
+from crag_dspy.steps import Grade, Retrieve, Search
+from crag_dspy.trace import Trace
+from crag_dspy.websearch.adapt import as_web_search
+from crag_dspy.websearch.query import clean_query
+
+
+class CorrectiveRetriever(dspy.Module):
+    """Retrieve, grade, decide, and return evidence that was checked.
+
+    Args:
+        retrieve: whatever `as_retriever` reads; None means `dspy.settings.rm`.
+        grader: a grader, or the name or path of a T5 grader; "mini" is the one in the package.
+        search: a web search, or None to work without the web.
+        settings: fields of `Settings`, such as `upper=0.4` or `k=5`. Thresholds default to the grader's own.
+
+    Returns (when called with `question=`):
+        A prediction with `action`, `evidence` (list of `Strip`), `knowledge` (str), `passages` (texts of the evidence),
+        `queries`, `warnings`, `trace`. `action=` forces a branch, which is how outcomes are collected.
+    """
+
+    def __init__(
+        self, retrieve: Any = None, grader: Any = "mini", search: Any = None, **settings: Any
+    ) -> None:
+        super().__init__()
+        judge = as_grader(grader)
+        web = as_web_search(search)
+        self.retrieve = Retrieve(as_retriever(retrieve))
+        self.grade = Grade(judge)
+        self.search = Search(web) if web is not None else None
+        self.rewrite = dspy.Predict(RewriteQuery)
+        self.settings = Settings()
+        self.settings.update({**_suggested(judge), **settings})
+
+    def forward(self, question: str, action: Action | str | None = None) -> dspy.Prediction:
+        with track_usage() as usage:
+            found = drive(self._flow(question, action))
+        found.trace.add_usage(usage.usage_data)
+        return found
+
+    async def aforward(self, question: str, action: Action | str | None = None) -> dspy.Prediction:
+        with track_usage() as usage:
+            found = await adrive(self._flow(question, action))
+        found.trace.add_usage(usage.usage_data)
+        return found
+
+    def _flow(self, question: str, forced: Action | str | None) -> Flow:
+        if not isinstance(question, str) or not question.strip():
+            raise ConfigError(f"question must be a non-empty str, got {question!r}")
+        settings, grader = self.settings, self.grade.part
+        trace = Trace(question, settings.thresholds, settings.policy, grader.name, forced=forced is not None)
+        self._check_grader(trace)
+
+        passages = yield from self._retrieved(question, trace)
+        strips = strips_of(passages, "internal", settings.strip_mode, settings.strip_size)
+        if settings.grade_by == "strips":
+            strips = yield from self._graded_strips(question, strips, trace)
+            trace.scores = [_best(strip.score for strip in strips if strip.passage is p) for p in passages]
+        else:
+            trace.scores = yield from self._graded(question, [_titled(p, p.text) for p in passages], trace)
+        action = Action(forced) if forced else decide(trace.scores, settings.thresholds, settings.policy)
+        trace.action = action
+
+        internal: list[Strip] = []
+        web: list[Strip] = []
+        if action is Action.CORRECT:
+            internal = yield from self._refined(question, strips, trace)
+        elif action is Action.INCORRECT:
+            web = yield from self._from_web(question, trace)
+            if not trace.web_passages:  # the search failed or found nothing: better our own strips than none
+                internal = yield from self._refined(question, strips, trace)
+        else:
+            internal, web = yield Together(
+                self._refined(question, strips, trace), self._from_web(question, trace)
+            )
+        evidence = [*internal, *web]
+        trace.kept = evidence
+        return dspy.Prediction(
+            action=action,
+            evidence=evidence,
+            knowledge=compose(evidence),
+            passages=[strip.text for strip in evidence],
+            queries=trace.queries,
+            warnings=trace.warnings,
+            trace=trace,
+        )
+
+    def _retrieved(self, question: str, trace: Trace) -> Flow:
+        with trace.timed("retrieve"):
+            try:
+                trace.passages = yield Call(self.retrieve, query=question, k=self.settings.k)
+            except Exception as error:  # noqa: BLE001 - DESIGN: a failing retriever is no passage, not a crash
+                trace.warn(f"retrieval failed, going on without passages: {_said(error)}")
+        return trace.passages
+
+    def _graded(self, question: str, texts: Sequence[str], trace: Trace) -> Flow:
+        if not texts:
+            return []
+        with trace.timed("grade"):
+            try:
+                return (yield Call(self.grade, question=question, texts=list(texts)))
+            except Exception as error:  # noqa: BLE001 - a grader that is down judges nothing: never CORRECT
+                trace.warn(f"the grader failed, relevance is unknown: {_said(error)}")
+        return [None] * len(texts)
+
+    def _graded_strips(self, question: str, strips: Sequence[Strip], trace: Trace) -> Flow:
+        scores = yield from self._graded(
+            question, [_titled(s.passage, with_header(s)) for s in strips], trace
+        )
+        return [replace(strip, score=score) for strip, score in zip(strips, scores, strict=True)]
+
+    def _refined(self, question: str, strips: Sequence[Strip], trace: Trace) -> Flow:
+        """Filter strips (grading those that are not yet) and keep the best, in source order."""
+        if any(strip.score is None for strip in strips):
+            strips = yield from self._graded_strips(question, strips, trace)
+        kept = select(strips, self.settings.strip_threshold, self.settings.top_n)
+        chosen = {id(strip) for strip in kept}
+        trace.dropped += [strip for strip in strips if id(strip) not in chosen]
+        return kept
+
+    def _from_web(self, question: str, trace: Trace) -> Flow:
+        """Rewrite, search, refine. No page at all when there is no search or it fails."""
+        if self.search is None:
+            trace.warn("no web search is configured, so nothing could correct the retrieval: pass search=")
+            return []
+        query = yield from self._rewritten(question, trace)
+        with trace.timed("search"):
+            try:
+                pages = yield Call(self.search, query=query, max_results=self.settings.web_results)
+            except Exception as error:  # noqa: BLE001 - typed inside the search; here every kind means no page
+                trace.warn(f"web search failed: {_said(error)}")
+                return []
+        trace.web_passages = pages
+        origin: Origin = "web"
+        strips = strips_of(pages, origin, self.settings.strip_mode, self.settings.strip_size)
+        return (yield from self._refined(question, strips, trace))
+
+    def _rewritten(self, question: str, trace: Trace) -> Flow:
+        raw = question
+        if self.settings.rewrite:
+            with trace.timed("rewrite"):
+                try:
+                    raw = (yield Call(self.rewrite, question=question)).query
+                except Exception as error:  # noqa: BLE001 - an unreadable rewrite must not cost the search
+                    trace.warn(
+                        f"the query rewrite failed, searching with the question itself: {_said(error)}"
+                    )
+        query, notes = clean_query(raw, question)
+        for note in notes:
+            trace.warn(note)
+        trace.queries.append(query)
+        return query
+
+    def _check_grader(self, trace: Trace) -> None:
+        tuned_on, grader = self.settings, self.grade.part
+        if tuned_on.grader_fingerprint and tuned_on.grader_fingerprint != grader.fingerprint:
+            trace.warn(
+                f"the thresholds were tuned on grader {tuned_on.grader!r} ({tuned_on.grader_fingerprint}), but "
+                f"{grader.name!r} ({grader.fingerprint}) is in use: search thresholds again for this grader"
+            )
+
+
+def _suggested(grader: Any) -> dict[str, float]:
+    cuts = getattr(grader, "thresholds", None)
+    values = {"upper": cuts.upper, "lower": cuts.lower} if cuts is not None else {}
+    strip = getattr(grader, "strip_threshold", None)
+    return values if strip is None else {**values, "strip_threshold": strip}
+
+
+def _titled(passage: Passage, text: str) -> str:
+    """What the grader reads: a strip often says "it", and only the title says what "it" is."""
+    title = passage.title.strip()
+    return (
+        f"{title}: {text}" if title and title.casefold() not in text[: len(title) + 20].casefold() else text
+    )
+
+
+def _best(scores: Any) -> float | None:
+    known = [score for score in scores if score is not None]
+    return max(known) if known else None
+
+
+def _said(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__

@@ -1,0 +1,98 @@
+"""CRAG: corrective retrieval, then a generator. Start reading here; `corrective.py` is the next page.
+
+    question -> retrieve -> grade -> decide -> refine / search the web / both -> generate
+
+    crag = CRAG(retrieve=LocalIndex.open("docs"), search=TavilySearch())
+    crag(question="Who designed the bridge?").answer
+
+The answer rests on `evidence`: strips of passages that a grader found relevant, each with its source. When no strip
+survives, the program says so instead of asking the language model to guess.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+from dspy.utils.usage_tracker import track_usage
+
+from crag_dspy.abstain import abstention
+from crag_dspy.actions import Action
+from crag_dspy.corrective import CorrectiveRetriever
+from crag_dspy.flow import Call, Flow, adrive, drive
+from crag_dspy.generate import answered, as_generator
+
+
+class CRAG(dspy.Module):
+    """Corrective retrieval augmented generation (arXiv 2401.15884) as one program that can be compiled and saved.
+
+    Args:
+        retrieve, grader, search, **settings: those of `CorrectiveRetriever`; or pass one as `retrieve`.
+        generate: what answers: a signature with `context, question -> answer` (default `ShortAnswer`), or any module
+            that takes `context=` and `question=`.
+
+    Returns (when called with `question=`):
+        A prediction with `answer`, `action`, `evidence`, `knowledge`, `grounded` (False when the answer rests on no
+        evidence), `queries`, `warnings` and `trace`. The question that is answered is always the original one.
+    """
+
+    def __init__(
+        self,
+        retrieve: Any = None,
+        grader: Any = "mini",
+        search: Any = None,
+        *,
+        generate: Any = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__()
+        if isinstance(retrieve, CorrectiveRetriever):
+            self.corrective = retrieve
+            self.corrective.settings.update(settings)
+        else:
+            self.corrective = CorrectiveRetriever(retrieve, grader, search, **settings)
+        self.generate = as_generator(generate)
+
+    @property
+    def settings(self) -> Any:
+        """The `Settings` of the corrective retriever: thresholds, k, strips, the rule without evidence."""
+        return self.corrective.settings
+
+    def forward(self, question: str, action: Action | str | None = None) -> dspy.Prediction:
+        with track_usage() as usage:
+            prediction = drive(self._flow(question, action))
+        return _with_usage(prediction, usage)
+
+    async def aforward(self, question: str, action: Action | str | None = None) -> dspy.Prediction:
+        with track_usage() as usage:
+            prediction = await adrive(self._flow(question, action))
+        return _with_usage(prediction, usage)
+
+    def _flow(self, question: str, action: Action | str | None) -> Flow:
+        found = yield Call(self.corrective, question=question, action=action)
+        grounded = bool(found.evidence)
+        if grounded or self.settings.no_evidence == "answer":
+            answer = yield from answered(
+                self.generate, found.knowledge, question, len(found.evidence), found.trace
+            )
+        else:
+            answer = None
+        grounded = grounded and answer is not None
+        found.trace.answer = answer if answer is not None else abstention(question)
+        return dspy.Prediction(
+            answer=found.trace.answer,
+            action=found.action,
+            evidence=found.evidence,
+            knowledge=found.knowledge,
+            grounded=grounded,
+            queries=found.queries,
+            warnings=found.warnings,
+            trace=found.trace,
+        )
+
+
+def _with_usage(prediction: dspy.Prediction, usage: Any) -> dspy.Prediction:
+    trace = prediction.trace
+    trace.lm_calls, trace.lm_tokens = 0, {}  # the retriever's share is part of the whole
+    trace.add_usage(usage.usage_data)
+    return prediction

@@ -1,0 +1,67 @@
+"""From knowledge to an answer: one call of the generator that cannot crash a batch, and citations that hold."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import dspy
+
+from crag_dspy.errors import ConfigError
+from crag_dspy.flow import Call, Flow
+from crag_dspy.knowledge import check_citations
+from crag_dspy.signatures.answer import ShortAnswer
+from crag_dspy.trace import Trace
+
+
+def as_generator(generate: Any) -> dspy.Module:
+    """A module that takes `context=` and `question=`: the one given, or a `dspy.Predict` of the signature given."""
+    if generate is None:
+        return dspy.Predict(ShortAnswer)
+    if isinstance(generate, str) or (inspect.isclass(generate) and issubclass(generate, dspy.Signature)):
+        predictor = dspy.Predict(generate)
+        inputs, outputs = set(predictor.signature.input_fields), set(predictor.signature.output_fields)
+        if not {"context", "question"} <= inputs or "answer" not in outputs:
+            raise ConfigError(
+                f"generate must have the fields context, question -> answer, got {sorted(inputs)} -> {sorted(outputs)}"
+            )
+        return predictor
+    if isinstance(generate, dspy.Module):
+        return generate
+    raise ConfigError(
+        f"generate must be a signature or a dspy.Module, got {type(generate).__name__}: "
+        "for example generate=dspy.ChainOfThought('context, question -> answer')"
+    )
+
+
+def answered(generate: dspy.Module, context: str, question: str, sources: int, trace: Trace) -> Flow:
+    """The generator's answer with its citations checked, or None with a warning when it gave none that can be read."""
+    with trace.timed("generate"):
+        try:
+            prediction = yield Call(generate, context=context, question=question)
+            answer = prediction.answer
+        except Exception as error:
+            if no_lm(generate):
+                raise ConfigError(
+                    "no language model is configured: call dspy.configure(lm=dspy.LM('openai/gpt-4o-mini')), "
+                    "or use crag_dspy.local_lm() on a machine without a key"
+                ) from error
+            trace.warn(
+                f"the language model gave no answer that can be read: {type(error).__name__}: {error}"[:400]
+            )
+            return None
+    text = "" if answer is None else str(answer).strip()
+    if not text:
+        trace.warn("the language model gave an empty answer")
+        return None
+    citations = check_citations(text, sources)
+    trace.cited = list(citations.cited)
+    if citations.dropped:
+        numbers = ", ".join(f"[{n}]" for n in citations.dropped)
+        trace.warn(f"the answer cited {numbers}, but there are {sources} sources: dropped")
+    return citations.answer or None
+
+
+def no_lm(module: dspy.Module) -> bool:
+    """Whether some predictor of the module has no language model to call."""
+    return dspy.settings.lm is None and any(predictor.lm is None for predictor in module.predictors())

@@ -1,0 +1,99 @@
+"""What was decided for one question, and why: plain data for a machine, a tree for a person."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from crag_dspy.actions import Action, Thresholds
+from crag_dspy.passages import Passage, Strip
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+
+@dataclass
+class Trace:
+    """The record of one question.
+
+    Attributes:
+        scores: one a passage, in [-1, 1]; None where the grader could not judge (or was down).
+        forced: the action was given by the caller, not decided.
+        kept, dropped: strips in evidence order, and the ones that refinement left out.
+        seconds: wall time by step; the two sides of an ambiguous question overlap.
+        lm_calls, lm_tokens: language model calls that reached the model, and tokens by kind.
+    """
+
+    question: str
+    thresholds: Thresholds
+    policy: str
+    grader: str = ""
+    passages: list[Passage] = field(default_factory=list)
+    scores: list[float | None] = field(default_factory=list)
+    action: Action | None = None
+    forced: bool = False
+    queries: list[str] = field(default_factory=list)
+    web_passages: list[Passage] = field(default_factory=list)
+    kept: list[Strip] = field(default_factory=list)
+    dropped: list[Strip] = field(default_factory=list)
+    answer: str | None = None
+    cited: list[int] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    lm_calls: int = 0
+    lm_tokens: dict[str, int] = field(default_factory=dict)
+
+    def warn(self, message: str) -> None:
+        """Record a warning, once."""
+        if message not in self.warnings:
+            self.warnings.append(message)
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        """Add the time spent inside to the step's."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[step] = self.seconds.get(step, 0.0) + time.perf_counter() - start
+
+    def add_usage(self, usage: Mapping[str, list[Mapping[str, Any]]]) -> None:
+        """Add what `dspy.utils.usage_tracker` recorded: a list of entries a language model."""
+        for entries in usage.values():
+            self.lm_calls += len(entries)
+            for entry in entries:
+                for kind in ("prompt_tokens", "completion_tokens"):
+                    if isinstance(entry.get(kind), (int, float)):
+                        self.lm_tokens[kind] = self.lm_tokens.get(kind, 0) + int(entry[kind])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data. Seconds are rounded to a tenth of a millisecond, scores to six digits."""
+        return {
+            "question": self.question,
+            "answer": self.answer,
+            "action": self.action.value if self.action else None,
+            "forced": self.forced,
+            "policy": self.policy,
+            "thresholds": {"upper": self.thresholds.upper, "lower": self.thresholds.lower},
+            "grader": self.grader,
+            "passages": [passage.to_json() for passage in self.passages],
+            "scores": [None if score is None else round(score, 6) for score in self.scores],
+            "queries": list(self.queries),
+            "web_passages": [passage.to_json() for passage in self.web_passages],
+            "kept": [strip.to_json() for strip in self.kept],
+            "dropped": [strip.to_json() for strip in self.dropped],
+            "cited": list(self.cited),
+            "warnings": list(self.warnings),
+            "seconds": {step: round(seconds, 4) for step, seconds in self.seconds.items()},
+            "lm_calls": self.lm_calls,
+            "lm_tokens": dict(self.lm_tokens),
+        }
+
+    def tree(self, dropped: int = 5) -> Tree:
+        """A rich tree: `rich.print(trace.tree())`. Shows at most `dropped` of the strips left out."""
+        from crag_dspy.trace_tree import as_tree
+
+        return as_tree(self, dropped)
