@@ -55,7 +55,32 @@ _HOMES = {
     "local_lm": "lms.local",
 }
 
-__all__ = [*sorted(_HOMES)]
+__all__ = [
+    "CRAG",
+    "RAG",
+    "Action",
+    "CorrectiveRetriever",
+    "CragError",
+    "EmbeddingGrader",
+    "IndexSearch",
+    "LMGrader",
+    "LocalIndex",
+    "Passage",
+    "PlainTextAdapter",
+    "SelfCRAG",
+    "SelfRAG",
+    "Strip",
+    "T5Grader",
+    "TavilySearch",
+    "Thresholds",
+    "WeaviateRetriever",
+    "as_passages",
+    "as_retriever",
+    "as_web_search",
+    "decide",
+    "decompose",
+    "local_lm",
+]
 __version__ = "0.1.0"
 
 
