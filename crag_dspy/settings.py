@@ -1,4 +1,4 @@
-"""Everything tunable that is not a prompt, as one `dspy.Parameter`: saved, loaded, copied and searched with the program."""
+"""Everything tunable that is not a prompt, as one `dspy.Parameter`: saved, loaded and searched with the program."""
 
 from __future__ import annotations
 
