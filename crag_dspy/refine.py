@@ -65,16 +65,14 @@ def decompose(text: str, mode: StripMode | str = "sentence", group: int = 1) -> 
 def strips_of(
     passages: Iterable[Passage], origin: Origin, mode: StripMode | str = "sentence", group: int = 1
 ) -> list[Strip]:
-    """The strips of some passages, not yet scored: trimmed of outer white space, empty ones and repeats left out."""
-    strips, seen = [], set()
+    """The strips of some passages, not yet scored: trimmed of outer white space, empty ones left out."""
+    strips = []
     for passage in passages:
         for start, end in decompose(passage.text, mode, group):
             cut = passage.text[start:end]
             start += len(cut) - len(cut.lstrip())
             text = cut.strip()
-            key = " ".join(text.split()).casefold()
-            if key and key not in seen:
-                seen.add(key)
+            if text:
                 strips.append(Strip(text, start, start + len(text), None, passage, origin))
     return strips
 
@@ -82,13 +80,17 @@ def strips_of(
 def select(strips: Sequence[Strip], threshold: float, top_n: int) -> list[Strip]:
     """Keep at most `top_n` strips that score at least `threshold`, in the order in which they came.
 
-    A strip whose score is None was not judged: it is kept only where better ones leave room.
+    Of strips that say the same, the first of the best is kept. A strip whose score is None was not judged: it is
+    kept only where judged ones leave room.
     """
     ranked = sorted(
         (i for i, strip in enumerate(strips) if strip.score is None or strip.score >= threshold),
         key=lambda i: (strips[i].score is None, -(strips[i].score or 0.0), i),
     )
-    return [strips[i] for i in sorted(ranked[:top_n])]
+    kept: dict[str, int] = {}
+    for i in ranked:
+        kept.setdefault(" ".join(strips[i].text.split()).casefold(), i)
+    return [strips[i] for i in sorted(list(kept.values())[:top_n])]
 
 
 def with_header(strip: Strip) -> str:
