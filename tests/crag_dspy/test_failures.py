@@ -1,0 +1,181 @@
+"""DESIGN section 7, row by row and in pairs: sync, async, batch and Evaluate. One question never ends a batch."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import dspy
+import pytest
+
+from crag_dspy import CRAG, Passage
+from crag_dspy.abstain import is_abstention
+from crag_dspy.actions import Action
+from crag_dspy.errors import GraderError, SearchAuthError, SearchQuotaError, SearchTimeoutError
+
+QUESTION = "When did the Ardent Bridge open?"
+INSIDE = Passage("The Ardent Bridge opened in 1931. It is green.", id="in")
+OUTSIDE = {"url": "https://web/1", "title": "Bridges", "content": "The Ardent Bridge opened on 5 May 1931."}
+
+
+class Grader:
+    name, fingerprint = "words", "words-1"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+
+    def score(self, question: str, texts: list[str]) -> list[float | None]:
+        if self.error:
+            raise self.error
+        return [0.9 if "opened" in text else -1.0 for text in texts]
+
+
+def failing(error: Exception) -> Callable[..., Any]:
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise error
+
+    return fail
+
+
+def retriever(query: str, k: int) -> list[Passage]:
+    return [INSIDE]
+
+
+def search(query: str, max_results: int) -> list[dict[str, str]]:
+    return [OUTSIDE]
+
+
+FAILURES: dict[str, dict[str, Any]] = {
+    "retriever": {"retrieve": failing(ConnectionError("index is down"))},
+    "retriever timeout": {"retrieve": failing(TimeoutError("10 s"))},
+    "grader": {"grader": Grader(GraderError("no verdict"))},
+    "grader crash": {"grader": Grader(RuntimeError("CUDA"))},
+    "search": {"search": failing(SearchTimeoutError("10 s"))},
+    "no key": {"search": failing(SearchAuthError("set TAVILY_API_KEY"))},
+    "quota": {"search": failing(SearchQuotaError("429", retry_after=1.0))},
+    "no search": {"search": None},
+    "rewrite": {"query": ValueError("garbage")},
+    "answer": {"answer": ValueError("garbage")},
+    "empty answer": {"answer": "  "},
+}
+
+
+def build(*names: str) -> tuple[CRAG, dict[str, Any]]:
+    changes = {key: value for name in names for key, value in FAILURES[name].items()}
+    script = {"answer": changes.pop("answer", "1931"), "query": changes.pop("query", "ardent bridge")}
+    parts = {"retrieve": retriever, "grader": Grader(), "search": search, **changes}
+    return CRAG(**parts), script
+
+
+def run(program: CRAG, lm: Any, how: str, **inputs: Any) -> dspy.Prediction:
+    with dspy.context(lm=lm):
+        if how == "sync":
+            return program(**inputs)
+        if how == "async":
+            return asyncio.run(program.acall(**inputs))
+        examples = [dspy.Example(**inputs).with_inputs(*inputs)] * 2
+        return program.batch(examples, num_threads=2, disable_progress_bar=True)[1]
+
+
+@pytest.mark.parametrize("how", ["sync", "async", "batch"])
+@pytest.mark.parametrize("action", [None, *Action])
+@pytest.mark.parametrize("failure", FAILURES)
+def test_one_failure_is_a_warning_and_a_path(
+    scripted_lm: Callable[..., Any], failure: str, action: Action | None, how: str
+) -> None:
+    program, script = build(failure)
+    prediction = run(program, scripted_lm(script), how, question=QUESTION, action=action)
+    assert isinstance(prediction.answer, str)
+    assert prediction.answer
+    assert prediction.grounded is (not is_abstention(prediction.answer))
+
+
+@pytest.mark.parametrize("pair", itertools.combinations(FAILURES, 2), ids=" + ".join)
+def test_failures_in_pairs_through_evaluate(scripted_lm: Callable[..., Any], pair: tuple[str, str]) -> None:
+    program, script = build(*pair)
+    devset = [dspy.Example(question=QUESTION, answer="1931").with_inputs("question")] * 2
+    with dspy.context(lm=scripted_lm(script)):
+        evaluate = dspy.Evaluate(devset=devset, metric=lambda gold, pred, trace=None: bool(pred.answer), max_errors=1)
+        result = evaluate(program)
+    assert result.score == 100.0
+    assert all(pred.trace is not None for _, pred, _ in result.results)
+
+
+def outcome(scripted_lm: Callable[..., Any], failure: str, action: Action | None = None) -> dspy.Prediction:
+    program, script = build(failure)
+    return run(program, scripted_lm(script), "sync", question=QUESTION, action=action)
+
+
+@pytest.mark.parametrize("failure", ["retriever", "retriever timeout"])
+def test_a_failing_retriever_goes_to_the_web(scripted_lm: Callable[..., Any], failure: str) -> None:
+    prediction = outcome(scripted_lm, failure)
+    assert prediction.action == "incorrect"
+    assert [strip.origin for strip in prediction.evidence] == ["web"]
+    assert any("retrieval failed" in warning for warning in prediction.warnings)
+
+
+@pytest.mark.parametrize("failure", ["grader", "grader crash"])
+def test_a_failing_grader_is_ambiguous_never_correct(scripted_lm: Callable[..., Any], failure: str) -> None:
+    """Field case 9: its own state in the trace."""
+    prediction = outcome(scripted_lm, failure)
+    assert prediction.action == "ambiguous"
+    assert prediction.trace.scores == [None]
+    assert {strip.origin for strip in prediction.evidence} == {"internal", "web"}
+    assert len([warning for warning in prediction.warnings if "grader failed" in warning]) == 1
+
+
+@pytest.mark.parametrize("failure", ["search", "no key", "quota", "no search"])
+def test_a_failing_search_falls_back_to_internal_evidence(scripted_lm: Callable[..., Any], failure: str) -> None:
+    """Field cases 11 and 12."""
+    prediction = outcome(scripted_lm, failure, Action.INCORRECT)
+    assert prediction.answer == "1931"
+    assert [strip.origin for strip in prediction.evidence] == ["internal"]
+    assert any("search" in warning for warning in prediction.warnings)
+
+
+def test_nothing_inside_and_no_search_abstains(scripted_lm: Callable[..., Any]) -> None:
+    program = CRAG(lambda query: ["Cats sleep."], Grader(), failing(SearchTimeoutError("10 s")))
+    prediction = run(program, scripted_lm({"query": "q"}), "sync", question=QUESTION)
+    assert is_abstention(prediction.answer)
+    assert prediction.grounded is False
+
+
+def test_an_unreadable_rewrite_searches_with_the_question(scripted_lm: Callable[..., Any]) -> None:
+    prediction = outcome(scripted_lm, "rewrite", Action.INCORRECT)
+    assert prediction.queries == [QUESTION]
+    assert [strip.origin for strip in prediction.evidence] == ["web"]
+
+
+def test_an_unparsable_answer_is_tried_once_more_then_abstains(scripted_lm: Callable[..., Any]) -> None:
+    program, _ = build()
+    lm = scripted_lm(raw="no fields here")
+    prediction = run(program, lm, "sync", question=QUESTION, action=Action.CORRECT)
+    assert is_abstention(prediction.answer)
+    assert len(lm.requests) == 2  # DSPy's own fallback from chat to JSON, and no more
+    assert any("no answer that can be read" in warning for warning in prediction.warnings)
+
+
+@pytest.mark.parametrize("scores", [[float("nan")], [None], [], [0.1, 0.2, 0.3]])
+def test_a_grader_that_breaks_its_contract_is_not_believed(scripted_lm: Callable[..., Any], scores: list[Any]) -> None:
+    program = CRAG(retriever, lambda question, texts: scores, search)
+    prediction = run(program, scripted_lm({"answer": "1931", "query": "q"}), "sync", question=QUESTION)
+    assert prediction.action == "ambiguous"
+    assert prediction.trace.scores == [None]
+
+
+def test_scores_beyond_the_scale_are_cut_to_it(scripted_lm: Callable[..., Any]) -> None:
+    """Field case 7: raw outputs of +-10."""
+    program = CRAG(retriever, lambda question, texts: [10.0 if "opened" in t else -10.0 for t in texts], search)
+    prediction = run(program, scripted_lm({"answer": "1931"}), "sync", question=QUESTION)
+    assert prediction.trace.scores == [1.0]
+    assert prediction.action == "correct"
+
+
+def test_thresholds_of_another_grader_are_said(scripted_lm: Callable[..., Any]) -> None:
+    """Field case 7."""
+    program = CRAG(retriever, Grader(), search, grader_fingerprint="another", upper=0.2)
+    program.settings.grader = "t5-large"
+    prediction = run(program, scripted_lm({"answer": "1931"}), "sync", question=QUESTION)
+    assert any("tuned on grader 't5-large'" in warning for warning in prediction.warnings)
