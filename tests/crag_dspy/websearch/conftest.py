@@ -76,6 +76,7 @@ class TavilyServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = 65_536  # one packet: headers and body apart wait for each other's acknowledgement
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))

@@ -1,0 +1,330 @@
+"""`WeaviateRetriever`: passages out of a Weaviate collection, the user's or one that was imported here.
+
+    retriever = WeaviateRetriever.from_url("http://localhost:8080", "Articles", text_property="body")
+    retriever("how tall is the tower", k=5)
+
+`weaviate_import.py` makes collections and fills them. Needs weaviate-client v4 and a server from 1.27.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from crag_dspy.arguments import check_choice, check_number, check_whole
+from crag_dspy.errors import ConfigError, RetrieverError
+from crag_dspy.held import Held
+from crag_dspy.retrievers.embedders import as_embedder
+from crag_dspy.retrievers.weaviate_connect import KEY_VARIABLE, Connection, Embedded, Given, Remote
+from crag_dspy.retrievers.weaviate_errors import explained, failures, in_a_thread, is_passing, too_late
+from crag_dspy.retrievers.weaviate_objects import Properties, filter_of, passages_of
+from crag_dspy.retry import Retry
+from crag_dspy.secret import Secret
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from crag_dspy.passages import Passage
+
+Mode = Literal["hybrid", "near_text", "near_vector", "bm25"]
+Consistency = Literal["ONE", "QUORUM", "ALL"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class WeaviateRetriever(Held):
+    """Searches one collection, and one tenant of it where it has tenants. A `Retriever`, with `acall`.
+
+    Made by `from_url`, `cloud`, `embedded` or `from_client`, which take the arguments below by name.
+    Searching changes nothing in Weaviate. The score of a passage is Weaviate's: of hybrid and BM25 searches
+    as it comes, of near-text and near-vector 1 - distance (with the cosine distance: the cosine). It ranks,
+    and says nothing about relevance.
+
+    Args:
+        collection: its name; Weaviate begins it with a capital.
+        connection: where the Weaviate is.
+        mode: "hybrid" (words and vectors), "bm25" (words), "near_vector" (vectors of `embedder`) or
+            "near_text" (vectors of the server's own vectorizer).
+        alpha: of "hybrid": 0 is words only, 1 vectors only; None is the server's default.
+        embedder: what turns a query into a vector, as in `as_embedder`; the one that made the collection's
+            vectors. Needed by "near_vector"; without it "hybrid" uses the server's vectorizer.
+        tenant: the one to search, on a collection with tenants: no other tenant's passages are seen.
+        filters: `{"lang": "en", "year": [2025, 2026]}` (equal to, or one of), all of them together; or a
+            filter of `weaviate.classes.query`.
+        text_property: name of the property with the text.
+        title_property: of the one with the title, or None for none.
+        url_property: of the one with the address, or None.
+        id_property: of the one with the passage's id, or None; a passage without has the object's UUID.
+        metadata: names of the properties that become metadata; None is all others.
+        query_properties: the properties that words are looked for in, such as ["title^2", "text"]; None is
+            all.
+        vector_name: of the vector, in a collection that has several.
+        consistency: "ONE", "QUORUM" or "ALL" replicas must agree; None is the server's default.
+        timeout: seconds for a search, its tries and pauses together.
+        retries: further tries when a connection or a node fails.
+        backoff: seconds before the second try.
+
+    Raises:
+        ConfigError: an argument out of range, when the object is made.
+        RetrieverError: a search that failed; the message says what to change.
+    """
+
+    collection: str
+    connection: Connection
+    mode: Mode = "hybrid"
+    alpha: float | None = None
+    embedder: Any = None
+    tenant: str | None = None
+    filters: Any = None
+    text_property: str = "text"
+    title_property: str | None = "title"
+    url_property: str | None = "url"
+    id_property: str | None = "passage_id"
+    metadata: Sequence[str] | None = None
+    query_properties: Sequence[str] | None = None
+    vector_name: str | None = None
+    consistency: Consistency | None = None
+    timeout: float = 10.0
+    retries: int = 2
+    backoff: float = 0.5
+    _retry: Retry = field(init=False)
+    _properties: Properties = field(init=False)
+
+    def __post_init__(self) -> None:
+        check_choice("mode", self.mode, get_args(Mode))
+        check_choice("consistency", self.consistency, (None, *get_args(Consistency)))
+        if self.alpha is not None:
+            check_number("alpha", self.alpha, 0, 1)
+        for name in ("collection", "text_property"):
+            _check_name(name, getattr(self, name))
+        for name in ("tenant", "title_property", "url_property", "id_property", "vector_name"):
+            if getattr(self, name) is not None:
+                _check_name(name, getattr(self, name))
+        for name in ("metadata", "query_properties"):
+            value = getattr(self, name)
+            if isinstance(value, str) or not all(isinstance(item, str) and item for item in value or ()):
+                raise ConfigError(f"{name} must be a list of property names, or None, got {value!r}")
+        if self.mode == "near_vector" and self.embedder is None:
+            raise ConfigError('mode="near_vector" needs embedder=, the one that made the vectors')
+        live = {
+            "embedder": as_embedder(self.embedder),
+            "_retry": Retry(self.timeout, self.retries, self.backoff),
+            "_properties": Properties(
+                self.text_property, self.title_property, self.url_property, self.id_property, self.metadata
+            ),
+        }
+        for name, part in live.items():
+            object.__setattr__(self, name, part)
+
+    # Where it is.
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        collection: str,
+        *,
+        key: str | None = None,
+        grpc_port: int = 50051,
+        grpc_host: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> WeaviateRetriever:
+        """A Weaviate at an address, such as `http://localhost:8080`.
+
+        Args:
+            key: its API key; None reads WEAVIATE_API_KEY, and without either it is asked anonymously.
+            headers: header -> name of an environment variable, for keys of the server's own vectorizers.
+            options: the arguments of the class.
+        """
+        timeout = options.get("timeout", cls.timeout)
+        secret = Secret(key, KEY_VARIABLE)
+        return cls(
+            collection, Remote(url, secret, False, grpc_port, grpc_host, headers or {}, timeout), **options
+        )
+
+    @classmethod
+    def cloud(
+        cls,
+        url: str,
+        collection: str,
+        *,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> WeaviateRetriever:
+        """A cluster of Weaviate Cloud, by its URL; the key from `key` or WEAVIATE_API_KEY."""
+        timeout = options.get("timeout", cls.timeout)
+        secret = Secret(key, KEY_VARIABLE)
+        return cls(collection, Remote(url, secret, True, headers=headers or {}, timeout=timeout), **options)
+
+    @classmethod
+    def embedded(
+        cls, collection: str, *, path: str | None = None, version: str | None = None, **options: Any
+    ) -> WeaviateRetriever:
+        """A Weaviate that the client downloads and starts on this machine; see `Embedded`."""
+        return cls(collection, Embedded(path, version), **options)
+
+    @classmethod
+    def from_client(cls, client: Any, collection: str, **options: Any) -> WeaviateRetriever:
+        """A client of weaviate-client v4, sync or async, that the caller made, connected, and will close.
+
+        Raises:
+            TypeError: a v3 client, or something else.
+        """
+        return cls(collection, Given(client), **options)
+
+    def with_tenant(self, tenant: str | None) -> WeaviateRetriever:
+        """The same search for another tenant, on the same connection."""
+        return replace(self, tenant=tenant)
+
+    def with_filters(self, filters: Any) -> WeaviateRetriever:
+        """The same search with other filters, on the same connection."""
+        return replace(self, filters=filters)
+
+    def close(self) -> None:
+        """Close this process's connection, unless the caller made it. The next search connects again."""
+        self.connection.close()
+
+    async def aclose(self) -> None:
+        """Close this event loop's connection, unless the caller made it."""
+        await self.connection.aclose()
+
+    def __repr__(self) -> str:
+        tenant = f", tenant={self.tenant!r}" if self.tenant else ""
+        return f"WeaviateRetriever({self.collection!r}, {self.connection!r}, mode={self.mode!r}{tenant})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuilt, ({given.name: getattr(self, given.name) for given in fields(self) if given.init},))
+
+    # Searching.
+
+    def __call__(self, query: str, k: int = 10) -> list[Passage]:
+        """The best `k` passages for `query`, best first; fewer when there are no more."""
+        if not self._asks_something(query, k):
+            return []
+        vector = self._vector(query)
+        try:
+            return in_a_thread(lambda: self._tried(query, k, vector)).result(self.timeout)
+        except TimeoutError:
+            raise RetrieverError(too_late(self.timeout)) from None
+
+    async def acall(self, query: str, k: int = 10) -> list[Passage]:
+        """`__call__` for asyncio: on an async client, or in a thread where there is only a sync one."""
+        if not self._asks_something(query, k):
+            return []
+        try:
+            async with asyncio.timeout(self.timeout):
+                vector = None if self.embedder is None else await asyncio.to_thread(self._vector, query)
+                return await self._atried(query, k, vector)
+        except TimeoutError:
+            raise RetrieverError(too_late(self.timeout)) from None
+
+    def _tried(self, query: str, k: int, vector: list[float] | None) -> list[Passage]:
+        began, tries = time.monotonic(), 0
+        while True:
+            tries += 1
+            try:
+                collection = self.opened(self.connection.client())
+                return self._read(self._asked(collection, query, k, vector))
+            except failures() as error:
+                failure, passing = self.explained(error), is_passing(error)
+            time.sleep(self._pause(failure, passing, tries, time.monotonic() - began))
+
+    async def _atried(self, query: str, k: int, vector: list[float] | None) -> list[Passage]:
+        began, tries = time.monotonic(), 0
+        while True:
+            tries += 1
+            try:
+                client = await self.connection.aclient()
+                if client is None:
+                    return await asyncio.wrap_future(in_a_thread(lambda: self._tried(query, k, vector)))
+                return self._read(await self._asked(self.opened(client), query, k, vector))
+            except failures() as error:
+                failure, passing = self.explained(error), is_passing(error)
+            await asyncio.sleep(self._pause(failure, passing, tries, time.monotonic() - began))
+
+    def opened(self, client: Any) -> Any:
+        """The client's collection object: of the tenant, and with the consistency, that were asked for."""
+        collection = client.collections.get(self.collection)
+        if self.tenant is not None:
+            collection = collection.with_tenant(self.tenant)
+        if self.consistency is not None:
+            from weaviate.classes.config import ConsistencyLevel
+
+            collection = collection.with_consistency_level(ConsistencyLevel[self.consistency])
+        return collection
+
+    def _asked(self, collection: Any, query: str, k: int, vector: list[float] | None) -> Any:
+        """The search: a result of a sync collection, something to await of an async one."""
+        from weaviate.classes.query import MetadataQuery
+
+        near = self.mode in ("near_text", "near_vector")
+        common = {
+            "limit": k,
+            "filters": filter_of(self.filters),
+            "return_metadata": MetadataQuery(distance=near, score=not near),
+            "return_properties": self._properties.wanted(),
+        }
+        words = None if self.query_properties is None else list(self.query_properties)
+        if self.mode == "bm25":
+            return collection.query.bm25(query, query_properties=words, **common)
+        if self.mode == "near_text":
+            return collection.query.near_text(query, target_vector=self.vector_name, **common)
+        if self.mode == "near_vector":
+            return collection.query.near_vector(vector, target_vector=self.vector_name, **common)
+        return collection.query.hybrid(
+            query,
+            alpha=self.alpha,
+            vector=vector,
+            target_vector=self.vector_name,
+            query_properties=words,
+            **common,
+        )
+
+    def _read(self, reply: Any) -> list[Passage]:
+        return passages_of(reply.objects, self._properties, self.collection)
+
+    def _vector(self, query: str) -> list[float] | None:
+        if self.embedder is None or self.mode in ("bm25", "near_text"):
+            return None
+        vector: list[float] = self.embedder.embed_query(query).tolist()
+        return vector
+
+    def _asks_something(self, query: str, k: int) -> bool:
+        check_whole("k", k)
+        if not isinstance(query, str):
+            raise ConfigError(f"query must be a str, got {type(query).__name__}")
+        return bool(query.strip())
+
+    def _pause(self, failure: RetrieverError, passing: bool, tries: int, elapsed: float) -> float:
+        """Seconds until the next try. Raises `failure` when another try cannot help, or there is no time.
+
+        Called outside of the handler, so that `failure` does not lead to the client's error: that one refers
+        to the request, and the request to the key.
+        """
+        wait = self._retry.pause(tries, elapsed) if passing else None
+        if wait is None:
+            raise failure
+        _log.info("Search try %d failed, again in %.2f s: %s", tries, wait, failure)
+        return wait
+
+    def explained(self, error: BaseException) -> RetrieverError:
+        """What failed, and what to change."""
+        key = self.connection.key if isinstance(self.connection, Remote) else Secret(None, KEY_VARIABLE)
+        place = f"Weaviate ({self.connection!r}, collection {self.collection!r})"
+        return explained(error, place, key, has_tenant=self.tenant is not None)
+
+
+def _check_name(name: str, value: Any) -> None:
+    if not isinstance(value, str) or not value.strip():
+        # An empty tenant would be sent as none at all.
+        raise ConfigError(f"{name} must be a non-empty str, got {value!r}")
+
+
+def _rebuilt(given: dict[str, Any]) -> WeaviateRetriever:
+    return WeaviateRetriever(**given)

@@ -1,0 +1,301 @@
+"""Where a Weaviate is, and the clients with which this process asks it.
+
+Nothing connects before it is needed, and every process connects for itself: a parent's connection does not
+survive a fork. Clients that are made here are closed here; one that the caller made is never closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import weakref
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+from crag_dspy.arguments import check_whole
+from crag_dspy.errors import ConfigError, RetrieverError
+from crag_dspy.held import Held
+from crag_dspy.per_loop import PerLoop
+from crag_dspy.per_process import PerProcess
+from crag_dspy.secret import Secret
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KEY_VARIABLE = "WEAVIATE_API_KEY"
+
+
+class Connection(Protocol):
+    """How a retriever gets at a Weaviate."""
+
+    def client(self) -> Any:
+        """This process's connected `WeaviateClient`."""
+        ...
+
+    async def aclient(self) -> Any:
+        """This event loop's connected `WeaviateAsyncClient`, or None where there is only a sync one."""
+        ...
+
+    def close(self) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Remote(Held):
+    """A Weaviate at an address: one node, a cluster, or Weaviate Cloud.
+
+    Args:
+        url: of its REST interface, such as "http://localhost:8080"; for the cloud, the cluster's URL.
+        key: its API key; None reads WEAVIATE_API_KEY, and without either it is asked anonymously.
+        cloud: the address is a cluster of Weaviate Cloud.
+        grpc_port: of its gRPC interface.
+        grpc_host: of its gRPC interface, when that is another host.
+        headers: header -> NAME of the environment variable that holds its value, for the keys of the
+            server's own vectorizers: `{"X-OpenAI-Api-Key": "OPENAI_API_KEY"}`.
+        timeout: seconds for one request of a search.
+    """
+
+    url: str
+    key: Secret = field(default_factory=lambda: Secret(None, KEY_VARIABLE))
+    cloud: bool = False
+    grpc_port: int = 50051
+    grpc_host: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout: float = 10.0
+    _sync: PerProcess[Any] = field(init=False)
+    _async: PerLoop[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        address = urlsplit(f"https://{self.url}" if self.cloud and "://" not in self.url else self.url)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise ConfigError(f"url must be an address such as http://localhost:8080, got {self.url!r}")
+        check_whole("grpc_port", self.grpc_port, 1, 65_535)
+        if not all(isinstance(name, str) and name for pair in self.headers.items() for name in pair):
+            raise ConfigError("headers must map a header to the NAME of an environment variable")
+        object.__setattr__(self, "_sync", PerProcess(self._connect))
+        object.__setattr__(self, "_async", PerLoop(self._aconnect, _aclose))
+
+    def __repr__(self) -> str:
+        return self.url
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        places = (self.cloud, self.grpc_port, self.grpc_host, dict(self.headers), self.timeout)
+        return (Remote, (self.url, self.key, *places))
+
+    def client(self) -> Any:
+        _refuse_after_async_fork()
+        return self._sync.get()
+
+    async def aclient(self) -> Any:
+        _refuse_after_async_fork()
+        return await self._async.get()
+
+    def close(self) -> None:
+        """Close this process's sync client; the next search connects again."""
+        client = self._sync.take()
+        if client is not None:
+            client.close()
+
+    async def aclose(self) -> None:
+        """Close this event loop's client. A loop that ends closes its own."""
+        await self._async.close()
+
+    def _connect(self) -> Any:
+        import weaviate
+
+        connect = weaviate.connect_to_weaviate_cloud if self.cloud else weaviate.connect_to_custom
+        return closed_at_exit(connect(**self._arguments()), self)
+
+    async def _aconnect(self) -> Any:
+        # Importing it takes seconds, in which the event loop would stand still.
+        weaviate = await asyncio.to_thread(importlib.import_module, "weaviate")
+        use = weaviate.use_async_with_weaviate_cloud if self.cloud else weaviate.use_async_with_custom
+        client = use(**self._arguments())
+        _note_async_process()
+        try:
+            await client.connect()
+        except BaseException:
+            await client.close()
+            raise
+        return client
+
+    def _arguments(self) -> dict[str, Any]:
+        from weaviate.classes.init import AdditionalConfig, Auth, Timeout
+
+        key = self.key.value()
+        common = {
+            "auth_credentials": Auth.api_key(key) if key else None,
+            "headers": {name: _from_environment(name, variable) for name, variable in self.headers.items()},
+            "additional_config": AdditionalConfig(timeout=Timeout(query=self.timeout)),
+            # The checks would ask a package registry for newer clients: no address but the service is asked.
+            "skip_init_checks": True,
+        }
+        if self.cloud:
+            return {"cluster_url": self.url, **common}
+        address = urlsplit(self.url)
+        secure = address.scheme == "https"
+        return {
+            "http_host": address.hostname,
+            "http_port": address.port or (443 if secure else 80),
+            "http_secure": secure,
+            "grpc_host": self.grpc_host or address.hostname,
+            "grpc_port": self.grpc_port,
+            "grpc_secure": secure,
+            **common,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded(Held):
+    """A Weaviate that the client starts on this machine, and that ends with the process that started it.
+
+    The client downloads the server the first time. Forked children use their parent's server.
+
+    Args:
+        path: folder of its data; None is the client's default.
+        version: of the server; None is the client's default.
+        port: of its REST interface.
+        grpc_port: of its gRPC interface.
+    """
+
+    path: str | None = None
+    version: str | None = None
+    port: int = 8079
+    grpc_port: int = 50050
+    _sync: PerProcess[Any] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_sync", PerProcess(self._connect))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Embedded, (self.path, self.version, self.port, self.grpc_port))
+
+    def client(self) -> Any:
+        _refuse_after_async_fork()
+        return self._sync.get()
+
+    async def aclient(self) -> None:
+        """None: an async client would start a second server."""
+
+    def close(self) -> None:
+        client = self._sync.take()
+        if client is not None:
+            client.close()
+
+    async def aclose(self) -> None:
+        """There is nothing of a loop's own to close."""
+
+    def _connect(self) -> Any:
+        import weaviate
+
+        options: dict[str, Any] = {"persistence_data_path": self.path, "version": self.version}
+        ports: dict[str, Any] = {"port": self.port, "grpc_port": self.grpc_port}
+        try:
+            given = {name: value for name, value in options.items() if value is not None}
+            client = weaviate.connect_to_embedded(**ports, **given)
+        except weaviate.exceptions.WeaviateStartUpError as error:
+            if "already listening" not in str(error):
+                raise
+            client = weaviate.connect_to_local("127.0.0.1", **ports, skip_init_checks=True)
+        return closed_at_exit(client, self)
+
+
+@dataclass(frozen=True, eq=False)
+class Given(Held):
+    """A client that the caller made and closes. It serves the process that it was made in, and no other.
+
+    Args:
+        given: a `weaviate.WeaviateClient` or `weaviate.WeaviateAsyncClient` of weaviate-client v4.
+    """
+
+    given: Any = field(repr=False)
+    _pid: int = field(init=False, default_factory=os.getpid)
+
+    def __post_init__(self) -> None:
+        if hasattr(self.given, "data_object") or hasattr(self.given, "schema"):
+            raise TypeError(
+                "client is a weaviate-client v3 `weaviate.Client`, whose interface is gone: upgrade "
+                "weaviate-client to version 4 and pass what weaviate.connect_to_local() returns, or a url"
+            )
+        if not hasattr(self.given, "collections"):
+            raise TypeError(
+                f"client must be a weaviate.WeaviateClient or WeaviateAsyncClient, got "
+                f"{type(self.given).__name__}"
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a retriever on a client that was passed in cannot be pickled: make it from a url")
+
+    @property
+    def _is_async(self) -> bool:
+        import weaviate
+
+        return isinstance(self.given, weaviate.WeaviateAsyncClient)
+
+    def client(self) -> Any:
+        self._check_process()
+        if self._is_async:
+            raise RetrieverError(
+                "this retriever was given an async client: use `acall`, or make it from a url"
+            )
+        return self.given
+
+    async def aclient(self) -> Any:
+        self._check_process()
+        return self.given if self._is_async else None
+
+    def close(self) -> None:
+        """The caller made the client, and the caller closes it."""
+
+    async def aclose(self) -> None:
+        """The caller made the client, and the caller closes it."""
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise RetrieverError(
+                f"the client was made in process {self._pid}, and this is {os.getpid()}: a connection does "
+                f"not survive a fork. Make the retriever from a url, so that each process connects itself"
+            )
+
+
+def closed_at_exit(client: Any, owner: object) -> Any:
+    """Close `client` when `owner` goes or the program ends, in the process that connected it only."""
+    weakref.finalize(owner, _close_own, client, os.getpid())
+    return client
+
+
+def _close_own(client: Any, pid: int) -> None:
+    if os.getpid() == pid:
+        client.close()
+
+
+async def _aclose(client: Any) -> None:
+    await client.close()
+
+
+def _from_environment(header: str, variable: str) -> str:
+    value = os.environ.get(variable)
+    if not value:
+        raise RetrieverError(f"header {header} takes its value from {variable}, which is not set")
+    return value
+
+
+# gRPC for asyncio keeps its state in threads that a fork does not copy: a child of a process that used it
+# waits for them for ever, in its sync calls too (grpcio 1.78, with and without GRPC_ENABLE_FORK_SUPPORT).
+_async_pid: int | None = None
+
+
+def _note_async_process() -> None:
+    global _async_pid
+    _async_pid = os.getpid()
+
+
+def _refuse_after_async_fork() -> None:
+    if _async_pid not in (None, os.getpid()):
+        raise RetrieverError(
+            f"process {os.getpid()} was forked after its parent {_async_pid} searched Weaviate with asyncio, "
+            f"which gRPC does not survive: fork before the first async search, or start with 'spawn'"
+        )

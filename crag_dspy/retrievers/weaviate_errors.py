@@ -1,0 +1,105 @@
+"""What can go wrong between a retriever and Weaviate, in words that say what to change."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import Future
+from threading import Thread
+from typing import TYPE_CHECKING, TypeVar
+
+from crag_dspy.errors import RetrieverError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from crag_dspy.secret import Secret
+
+T = TypeVar("T")
+
+SAID_CHARS = 500
+
+_log = logging.getLogger(__name__)
+
+
+def explained(error: BaseException, place: str, key: Secret, has_tenant: bool) -> RetrieverError:
+    """The typed error for what the client raised, without the key that the request held.
+
+    Args:
+        place: the Weaviate and the collection that were asked.
+        has_tenant: whether they were asked for one tenant.
+    """
+    if isinstance(error, RetrieverError):
+        return error
+    _log.debug("%s failed", place, exc_info=error)
+    said = " ".join(key.removed_from(str(error)).split())
+    return RetrieverError(f"{place} failed: {said[:SAID_CHARS]}{_hint(said, has_tenant)}")
+
+
+def failures() -> tuple[type[BaseException], ...]:
+    """What a request can raise: the client's own errors, and those of the libraries below it."""
+    import grpc
+    import httpx
+    import weaviate
+
+    own = weaviate.exceptions.WeaviateBaseError
+    return (RetrieverError, own, grpc.RpcError, httpx.HTTPError, OSError)
+
+
+def is_passing(error: BaseException) -> bool:
+    """A failure that another try may not meet: no connection, or a node that is overloaded or changing."""
+    import httpx
+    import weaviate.exceptions as exceptions
+
+    if isinstance(error, (exceptions.WeaviateConnectionError, exceptions.WeaviateStartUpError)):
+        return True
+    if isinstance(error, exceptions.UnexpectedStatusCodeError):
+        return error.status_code in (429, 500, 502, 503, 504)
+    return isinstance(error, httpx.TransportError) or grpc_code(error) in ("ABORTED", "RESOURCE_EXHAUSTED")
+
+
+def grpc_code(error: BaseException | None) -> str:
+    """The gRPC status under the client's error, which keeps only its text; "" when there is none."""
+    while error is not None:
+        code = getattr(error, "code", None)
+        if callable(code):
+            return str(getattr(code(), "name", ""))
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+def too_late(seconds: float) -> str:
+    return f"Weaviate gave no answer within {seconds:g} s: check that it is up, or raise timeout="
+
+
+def _hint(said: str, has_tenant: bool) -> str:
+    lower = said.lower()
+    if "multi-tenancy" in lower or "tenant" in lower:
+        return " (check the tenant's name)" if has_tenant else " (this collection has tenants: pass tenant=)"
+    if "could not find class" in lower or "class not found" in lower or "collection not found" in lower:
+        return " (check the collection's name; import_passages fills one that create_collection made)"
+    if "no such prop" in lower:
+        return " (name its properties: text_property=, title_property=, url_property=, metadata=)"
+    if "vectorizer" in lower or "could not vectorize" in lower or "vector search" in lower:
+        return " (the server has no vectorizer for this collection: pass embedder=)"
+    if "401" in lower or "unauthenticated" in lower or "anonymous access not enabled" in lower:
+        return " (set WEAVIATE_API_KEY or pass key=)"
+    return ""
+
+
+def in_a_thread(call: Callable[[], T]) -> Future[T]:
+    """Run `call` in a thread of its own, which can be given up.
+
+    The client retries an unreachable node by itself, for a minute and without a setting: a question must not
+    wait for that, and neither must the program's end. The thread ends with the client's last try.
+    """
+    outcome: Future[T] = Future()
+    outcome.set_running_or_notify_cancel()  # it cannot be cancelled, only left alone
+
+    def run() -> None:
+        try:
+            outcome.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised again where the result is waited for
+            outcome.set_exception(error)
+
+    Thread(target=run, name="weaviate-search", daemon=True).start()
+    return outcome

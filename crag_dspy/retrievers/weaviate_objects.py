@@ -1,0 +1,124 @@
+"""Between Weaviate's objects and passages: which property is what, and filters in plain data."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+from uuid import UUID
+
+from crag_dspy.errors import ConfigError, RetrieverError
+from crag_dspy.passages import Passage
+
+# Metadata that has no property of its own is kept here, as JSON.
+REST_PROPERTY = "metadata_json"
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """Names of the properties of a collection's objects; `metadata` is None for all others."""
+
+    text: str
+    title: str | None
+    url: str | None
+    id: str | None
+    metadata: Sequence[str] | None
+
+    def wanted(self) -> list[str] | None:
+        """The properties to ask for; None asks for all, as only that works without knowing which exist."""
+        if self.metadata is None:
+            return None
+        named = [name for name in (self.text, self.title, self.url, self.id) if name is not None]
+        return list(dict.fromkeys([*named, *self.metadata]))
+
+
+def passages_of(objects: Sequence[Any], names: Properties, collection: str) -> list[Passage]:
+    """The objects that have a text, in their order.
+
+    Raises:
+        RetrieverError: no object has the text property, so its name must be wrong.
+    """
+    if objects and not any(names.text in found.properties for found in objects):
+        others = ", ".join(sorted(objects[0].properties)) or "none"
+        raise RetrieverError(
+            f"collection {collection!r} has no property {names.text!r} (it has: {others}): "
+            f"name the one with the text, text_property="
+        )
+    passages = [_passage(found, names) for found in objects]
+    return [passage for passage in passages if passage.text.strip()]
+
+
+def _passage(found: Any, names: Properties) -> Passage:
+    properties = dict(found.properties)
+
+    def take(name: str | None) -> str:
+        value = properties.pop(name, None) if name is not None else None
+        if isinstance(value, list):
+            return "\n".join(str(item) for item in value)
+        return "" if value is None else str(value)
+
+    text, title, url, own_id = take(names.text), take(names.title), take(names.url), take(names.id)
+    metadata = _rest(properties.pop(REST_PROPERTY, None))
+    metadata.update({name: plain(value) for name, value in properties.items() if value is not None})
+    if found.metadata.distance is not None:
+        metadata["distance"] = found.metadata.distance
+    score = found.metadata.score if found.metadata.distance is None else 1.0 - found.metadata.distance
+    if score is not None and not math.isfinite(score):
+        score = None
+    return Passage(text, own_id or str(found.uuid), title, url, score, metadata)
+
+
+def _rest(value: Any) -> dict[str, Any]:
+    """Metadata kept as JSON. Another program's property of that name stays what it is."""
+    if not isinstance(value, str) or not value:
+        return {}
+    try:
+        kept = json.loads(value)
+    except ValueError:
+        return {REST_PROPERTY: value}
+    return kept if isinstance(kept, dict) else {REST_PROPERTY: value}
+
+
+def plain(value: Any) -> Any:
+    """Dates, UUIDs and what is made of them as JSON knows them."""
+    if isinstance(value, date):  # and datetime
+        return value.isoformat()
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
+
+
+def filter_of(filters: Any) -> Any:
+    """A filter of weaviate.classes.query as it is; a mapping as "equal to, or one of", all together.
+
+    Raises:
+        ConfigError: neither of the two, or a property without a value.
+    """
+    if filters is None:
+        return None
+    if not isinstance(filters, Mapping):
+        if type(filters).__module__.startswith("weaviate."):
+            return filters
+        raise ConfigError(
+            f'filters must be a mapping such as {{"lang": "en"}} or a filter of weaviate.classes.query, got '
+            f"{filters!r}"
+        )
+    from weaviate.classes.query import Filter
+
+    parts = []
+    for name, value in filters.items():
+        by_name = Filter.by_property(name)
+        if isinstance(value, (list, tuple, set)) and value:
+            parts.append(by_name.contains_any(list(value)))
+        elif isinstance(value, (str, int, float, bool, datetime, UUID)):
+            parts.append(by_name.equal(value))
+        else:
+            raise ConfigError(f"filters[{name!r}] must be a value or a non-empty list of them, got {value!r}")
+    return Filter.all_of(parts) if parts else None
