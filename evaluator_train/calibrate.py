@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,15 +20,17 @@ from crag_dspy.evaluator_train.cuts import Cuts, suggest_thresholds
 from crag_dspy.evaluator_train.platt import METHODS, Method, checked, crossed_probabilities, fit, sigmoid
 from crag_dspy.evaluator_train.reliability import Bin, calibration_error, log_loss, reliability
 
+from crag_dspy.errors import ArtefactError
 from crag_dspy.graders.artefact import Calibration, SuggestedThresholds
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
-    from pathlib import Path
 
     from crag_dspy.evaluator_train.pair_files import Pair
     from numpy.typing import NDArray
+
+    from crag_dspy.graders.artefact import GraderSpec
 
     Floats = NDArray[np.float64]
 
@@ -117,42 +120,40 @@ def calibrate_artefact(
     The scale becomes "tanh" whatever the head, and the fingerprint changes with it. Nothing else in the
     folder does; `write=False` changes nothing at all.
     """
-    from crag_dspy.graders.artefact import read_spec, update_spec
+    from crag_dspy.graders.artefact import SPEC_FILE, read_spec, update_spec
     from crag_dspy.graders.t5 import T5Grader
 
-    grader = T5Grader.from_pretrained(folder)
-    asked = [(pair.question, pair.text) for pair in pairs]
-    raws = grader.raw_pairs(asked)
+    target = Path(folder)
+    spec = read_spec(target) if target.is_dir() else None
+    if spec is None:
+        raise ArtefactError(
+            f"grader {str(folder)!r} is not a folder with {SPEC_FILE}: to calibrate a shipped grader or "
+            "one of a hub, copy its folder first"
+        )
+    grader = T5Grader.from_pretrained(target)
+    raws = grader.raw_pairs([(pair.question, pair.text) for pair in pairs])
     report = calibrate(
         raws,
         [pair.label for pair in pairs],
         [pair.question for pair in pairs],
-        before=[None if raw is None else _score(grader.spec, raw) for raw in raws],
+        before=[None if raw is None else _score(spec, raw) for raw in raws],
         method=method,
         prior=prior,
         precision=precision,
         missed=missed,
     )
     if write:
-        spec = read_spec(_folder(folder))
-        metrics = spec.metrics if spec else {}
         update_spec(
-            folder,
+            target,
             scale="tanh",
             calibration=Calibration(a=report.a, b=report.b),
             thresholds=SuggestedThresholds(upper=report.cuts.upper, lower=report.cuts.lower),
-            metrics={**metrics, "calibration": report.to_json()},
+            metrics={**spec.metrics, "calibration": report.to_json()},
         )
     return report
 
 
-def _folder(folder: Path | str) -> Path:
-    from crag_dspy.graders.loading import resolve
-
-    return resolve(folder)
-
-
-def _score(spec: Any, raw: float) -> float:
+def _score(spec: GraderSpec, raw: float) -> float:
     value = spec.calibration.a * raw + spec.calibration.b
     return float(np.tanh(value / 2) if spec.scale == "tanh" else np.clip(value, -1, 1))
 

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from crag_dspy.evaluator_train.calibrate import calibrate
+from crag_dspy.evaluator_train.calibrate import add_arguments, calibrate, calibrate_artefact, run
 from crag_dspy.evaluator_train.cuts import suggest_thresholds
+from crag_dspy.evaluator_train.pair_files import Pair, write_pairs
 from crag_dspy.evaluator_train.platt import fit
 from crag_dspy.evaluator_train.reliability import calibration_error, reliability
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from crag_dspy.errors import ConfigError
+from crag_dspy.actions import Thresholds
+from crag_dspy.errors import ArtefactError, ConfigError
+from crag_dspy.graders.t5 import T5Grader
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def overconfident(size: int = 3000, factor: float = 4.0, shift: float = 1.5, seed: int = 0):
@@ -190,3 +199,69 @@ def test_one_cut_that_keeps_both_promises_is_both_thresholds() -> None:
 def test_thresholds_want_bounded_scores() -> None:
     with pytest.raises(ConfigError, match=r"scores must be in \[-1, 1\]"):
         suggest_thresholds([0, 1], [-3.0, 7.0])
+
+
+def graded_pairs(grader: Any, tiny: Any, count: int = 400) -> list[Pair]:
+    """Labels by the untrained model's own logits plus noise: a grader that knows something, uncalibrated."""
+    asked = [(question, text) for question, text, _ in tiny.make_pairs(count, seed=3)]
+    raws = np.array(grader.raw_pairs(asked))
+    noisy = raws + np.random.default_rng(0).normal(0, raws.std(), count)
+    labels = (noisy > np.median(noisy)).astype(int)
+    return [Pair(question, text, int(label)) for (question, text), label in zip(asked, labels, strict=True)]
+
+
+@pytest.mark.parametrize("head", ["true_false", "regression", "segments"])
+def test_a_calibrated_artefact_scores_on_the_new_scale_and_says_so(
+    head: str, tiny: Any, tmp_path: Path
+) -> None:
+    folder = tiny.save_grader(tmp_path / "tiny", head)
+    before = T5Grader.from_pretrained(folder, device="cpu", precision="fp32")
+    pairs = graded_pairs(before, tiny)
+    report = calibrate_artefact(folder, pairs)
+    assert report.error_after < report.error_before
+
+    after = T5Grader.from_pretrained(folder, device="cpu", precision="fp32")
+    asked = [(pair.question, pair.text) for pair in pairs[:20]]
+    raws = np.array(before.raw_pairs(asked), dtype=float)
+    assert after.score_pairs(asked) == pytest.approx(np.tanh((report.a * raws + report.b) / 2), abs=1e-5)
+    assert after.fingerprint != before.fingerprint
+    assert after.thresholds == Thresholds(report.cuts.upper, report.cuts.lower)
+    assert after.spec.metrics["calibration"]["pairs"] == 400
+    assert (after.spec.head, after.spec.scale) == (head, "tanh")
+
+
+def test_calibrating_again_changes_nothing(tiny: Any, tmp_path: Path) -> None:
+    folder = tiny.save_grader(tmp_path / "tiny")
+    pairs = graded_pairs(T5Grader.from_pretrained(folder), tiny)
+    first = calibrate_artefact(folder, pairs)
+    described = (folder / "grader.json").read_text()
+    second = calibrate_artefact(folder, pairs)
+    assert (second.a, second.b, second.cuts) == (first.a, first.b, first.cuts)
+    assert (
+        json.loads(described)["fingerprint"]
+        == json.loads((folder / "grader.json").read_text())["fingerprint"]
+    )
+
+
+def test_a_dry_run_prints_the_fit_and_leaves_the_folder_alone(
+    tiny: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tiny.save_grader(tmp_path / "tiny")
+    write_pairs(graded_pairs(T5Grader.from_pretrained(folder), tiny), tmp_path / "dev.jsonl")
+    described = (folder / "grader.json").read_bytes()
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    arguments = [str(folder), "--pairs", str(tmp_path / "dev.jsonl"), "--dry-run", "--json"]
+    assert run(parser.parse_args(arguments)) == 0
+    assert json.loads(capsys.readouterr().out)["pairs"] == 400
+    assert (folder / "grader.json").read_bytes() == described
+    assert run(parser.parse_args(arguments[:3])) == 0
+    assert "calibration error" in capsys.readouterr().out
+    assert (folder / "grader.json").read_bytes() != described
+
+
+def test_only_a_grader_folder_is_calibrated(tiny: Any, tmp_path: Path) -> None:
+    pairs = [Pair("q", "t", 1), Pair("q", "u", 0)]
+    for name in ("mini", tiny.save_plain(tmp_path / "plain")):
+        with pytest.raises(ArtefactError, match="copy its folder first"):
+            calibrate_artefact(name, pairs)
