@@ -23,6 +23,8 @@ WEB_OPEN, WEB_CLOSE = "<web>", "</web>"
 _KEPT_CONTROLS = {"\n", "\t"}
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn"}
 _MARKER = re.compile(r"[<＜‹〈](\s*[/／]?\s*[wｗ][eｅ][bｂ]\b[^>＞›〉\n]{0,40})[>＞›〉]", re.I)
+# What gives a text structure for an adapter or a chat template: DSPy's field headers, turn markers of model families.
+_STRUCTURE = re.compile(r"\[\[(?=\s*##)|(?<=##)\s*\]\]|<(?=\|)|<(?=(?:start|end)_of_turn>)|\[(?=/?INST\])|<(?=</?SYS>>)")
 _CITATION = re.compile(r"[\[【［]\s*(\d{1,3})\s*[\]】］]")
 _HEADING = re.compile(r"^(\s*)((?:internal|web) evidence)\b", re.I | re.M)
 
@@ -54,6 +56,7 @@ def _line(number: int, strip: Strip) -> str:
 def as_data(text: str) -> str:
     """Retrieved text as the language model may read it: visible, without our own markers, numbers and headings."""
     escaped = _MARKER.sub(r"&lt;\1&gt;", visible(text))
+    escaped = _STRUCTURE.sub(lambda match: {"[": "(", "<": "‹"}.get(match[0][0], ")"), escaped)
     escaped = _HEADING.sub(r"\1(\2)", escaped)
     return _CITATION.sub(r"(\1)", escaped)
 

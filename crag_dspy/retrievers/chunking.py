@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from crag_dspy.arguments import check_whole
+from crag_dspy.refine import decompose
 
 # A character of a script written without spaces counts as a word, and so do each 40 characters of a run
 # without any space (a URL, base64): a chunk is bounded in characters too.
@@ -59,8 +60,6 @@ def chunk(text: str, max_words: int | None = 200) -> list[tuple[int, int]]:
 
 def _units(text: str, max_words: int) -> list[tuple[int, int]]:
     """Sentences, trimmed; those of more than `max_words` words in pieces of that many."""
-    from crag_dspy.refine import decompose
-
     units: list[tuple[int, int]] = []
     for start, end in decompose(text, mode="sentence"):
         words = [match.span() for match in _WORD.finditer(text, start, end)]

@@ -42,6 +42,11 @@ def read_documents(source: str | Path) -> Iterator[tuple[Passage, str]]:
     yield from _each_once(_read(Path(source)))
 
 
+def count_documents(source: str | Path) -> int:
+    """Read `source` through, so that what cannot be read is known before any work is done."""
+    return sum(1 for _ in read_documents(source))
+
+
 def given_documents(documents: Iterable[Any]) -> Iterator[tuple[Passage, str]]:
     """The same for documents given in Python, which `as_document` reads."""
     if isinstance(documents, (str, bytes, Mapping, Passage)):

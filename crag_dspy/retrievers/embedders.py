@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 Vectors = NDArray[np.float32]
 
 # Embedded once when an index is made and once when it is opened: two embedders are the same when they put
-# this text in the same place. A name proves nothing: packages are upgraded, and every lambda is called
-# <lambda>.
-PROBE = "Retrieved passages are graded before they are believed. 先评分，后采信。"
+# these texts in the same places. A name proves nothing: packages are upgraded, and every lambda is <lambda>.
+PROBES = (
+    "An old stone bridge crosses the river near the tower.",
+    "这座大桥建成于1957年，全长约1670米。",
+    "def total(prices): return sum(prices) * 1.19",
+)
 
 BATCH_SIZE = 32
 REMEMBERED_QUERIES = 1024  # an evaluation asks the same questions again and again
@@ -85,8 +88,8 @@ def as_embedder(embedder: Any) -> Embedder | None:
 
 
 def probe(embedder: Embedder) -> Vectors:
-    """Where `embedder` puts `PROBE`: what tells it from another one."""
-    return _first(embedder.embed([PROBE]))
+    """Where `embedder` puts `PROBES`, shape (len(PROBES), dimension): what tells it from another one."""
+    return embedder.embed(PROBES)
 
 
 class CallableEmbedder(Held):

@@ -18,32 +18,35 @@ if TYPE_CHECKING:
 FORMAT = 1
 FILE = "index.json"
 
-# Rounding differs between machines and versions by less than 1e-4 a component; other weights by far more.
-SAME_DIRECTION = 0.999
+# The most that two unit vectors of one embedder may be apart: a cosine of about 0.999. Machines and versions
+# round differently, by far less; other weights are much further apart.
+SAME_PLACE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedderRecord:
-    """The embedder of an index. `probe` is where it puts a fixed text: its fingerprint."""
+    """The embedder of an index. `probe` is where it puts some fixed texts: its fingerprint."""
 
     name: str
     spec: str | None
     dimension: int
-    probe: tuple[float, ...]
+    probe: tuple[tuple[float, ...], ...]
 
     @classmethod
     def of(cls, embedder: Embedder) -> EmbedderRecord:
-        vector = probe(embedder)
-        return cls(embedder.name, embedder.spec, len(vector), tuple(round(float(x), 6) for x in vector))
+        vectors = probe(embedder)
+        rows = tuple(tuple(round(float(x), 6) for x in row) for row in vectors)
+        return cls(embedder.name, embedder.spec, vectors.shape[1], rows)
 
     def check(self, embedder: Embedder, path: Path) -> None:
         """Raises IndexMismatchError unless `embedder` is the one that this record was made of."""
-        vector = probe(embedder)
+        vectors = probe(embedder)
         built = f"{path} was built with the embedder {self.name!r} of {self.dimension} dimensions"
         fix = "open it with that one, or build the index again in another folder"
-        if len(vector) != self.dimension:
-            raise IndexMismatchError(f"{built}, not with {embedder.name!r} of {len(vector)}: {fix}")
-        if float(np.dot(vector, np.asarray(self.probe, dtype=np.float32))) < SAME_DIRECTION:
+        if vectors.shape[1] != self.dimension:
+            raise IndexMismatchError(f"{built}, not with {embedder.name!r} of {vectors.shape[1]}: {fix}")
+        apart = np.linalg.norm(vectors - np.asarray(self.probe, dtype=np.float32), axis=1)
+        if float(apart.max()) > SAME_PLACE:
             same_name = " (the name is the same, the weights are not)" if embedder.name == self.name else ""
             raise IndexMismatchError(f"{built}, not with {embedder.name!r}{same_name}: {fix}")
 
@@ -68,7 +71,7 @@ class IndexRecord:
     def write(self, path: Path) -> None:
         plain = {"format": FORMAT, **asdict(self)}
         draft = path / f"{FILE}.{os.getpid()}"
-        draft.write_text(json.dumps(plain, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        draft.write_text(json.dumps(plain, ensure_ascii=False) + "\n", encoding="utf-8")
         draft.replace(path / FILE)
 
     @classmethod
@@ -88,7 +91,7 @@ class IndexRecord:
         try:
             embedder = plain["embedder"]
             if embedder is not None:
-                embedder = EmbedderRecord(**{**embedder, "probe": tuple(embedder["probe"])})
+                embedder = EmbedderRecord(**{**embedder, "probe": tuple(map(tuple, embedder["probe"]))})
             return cls(embedder, plain["chunk_words"])
         except (KeyError, TypeError) as error:
             raise ConfigError(f"{path / FILE} is damaged ({error}): build the index again") from error

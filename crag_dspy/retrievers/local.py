@@ -22,7 +22,13 @@ from crag_dspy.errors import ConfigError, IndexMismatchError
 from crag_dspy.held import Held
 from crag_dspy.passages import Passage
 from crag_dspy.retrievers.chunking import chunk
-from crag_dspy.retrievers.documents import digest_of, given_documents, metadata_json, read_documents
+from crag_dspy.retrievers.documents import (
+    count_documents,
+    digest_of,
+    given_documents,
+    metadata_json,
+    read_documents,
+)
 from crag_dspy.retrievers.embedders import as_embedder
 from crag_dspy.retrievers.fusion import fuse
 from crag_dspy.retrievers.index_record import FILE, EmbedderRecord, IndexRecord
@@ -167,11 +173,12 @@ class LocalIndex(Held):
         `embedder` and `chunk_words` are those of a new index. An existing one keeps its own: an embedder
         other than the one it was built with is an IndexMismatchError.
         """
+        total = count_documents(source) if isinstance(source, (str, Path)) else None
         if (Path(path) / FILE).exists():
             index = cls.open(path, embedder)
         else:
             index = cls.create(path, embedder, chunk_words=chunk_words)
-        index.add_from(source, progress=progress)
+        index.add_from(source, progress=progress, total=total)
         return index
 
     # Searching
@@ -247,16 +254,17 @@ class LocalIndex(Held):
         """
         return self._import(given_documents(documents), None, progress)
 
-    def add_from(self, source: Any, *, progress: bool | None = None) -> Imported:
+    def add_from(self, source: Any, *, progress: bool | None = None, total: int | None = None) -> Imported:
         """Upsert the documents of a .jsonl, .txt or .md file or a folder of them (see `read_documents`).
 
         The whole source is read through before anything is written, so a line that cannot be read changes
         nothing. To go on after an interruption, do it again: what is there already is not embedded again.
-        Anything else than a path is passed on to `add`.
+        Anything else than a path is passed on to `add`. `total` is the number of documents, where the source
+        was read through already (`count_documents`).
         """
         if not isinstance(source, (str, Path)):
             return self.add(source, progress=progress)
-        total = sum(1 for _ in read_documents(source))
+        total = count_documents(source) if total is None else total
         return self._import(read_documents(source), total, progress)
 
     def delete(self, ids: str | Iterable[str]) -> int:

@@ -98,7 +98,7 @@ class PassageTable:
         from lancedb.index import FTS, BTree
 
         made = cls(folder, dimension)
-        database = lancedb.connect(folder)
+        database: Any = lancedb.connect(folder)
         database.drop_table(NAME, ignore_missing=True)  # the rest of a creation that was cut short
         table = database.create_table(NAME, schema=made.schema)
         # ICU finds the words of Chinese, Japanese and Thai. Stop words stay: "The Who" is a band, and BM25

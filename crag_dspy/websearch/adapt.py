@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from crag_dspy.arguments import check_whole
 from crag_dspy.errors import SearchResponseError
 from crag_dspy.held import Held
-from crag_dspy.passages import Passage, as_passages
+from crag_dspy.passages import TEXT_FIELDS, Passage, as_passages
 from crag_dspy.retrievers.calling import CallShape, call_shape, finished, is_async
 
 if TYPE_CHECKING:
@@ -95,12 +95,12 @@ def read_results(reply: Any) -> list[Passage]:
 
 
 def _page(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    for name in ("raw_content", "content", "text", "snippet"):
+    for name in ("raw_content", *TEXT_FIELDS, "snippet"):
         text = item.get(name)
         if isinstance(text, str) and text.strip():
             return {**item, "text": text}
-    # A page without any text is no evidence, and no error.
-    return {**item, "text": ""} if {"url", "title", "content"} & set(item) else item
+    # A page without any text is no evidence, and no error either.
+    return {**item, "text": ""} if {"url", "link", "href"} & set(item) else item
 
 
 def _adapted(source: Any, search: Callable[..., Any], invoked: bool = False) -> AdaptedSearch:

@@ -1,0 +1,109 @@
+"""`crag-dspy index`: build or update an index on disk.
+
+    crag-dspy index documents/ --to my-index --embedder minilm
+
+Running it again updates the index: documents that changed are replaced, those that did not are not embedded
+again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+    from crag_dspy.retrievers.local import Imported, LocalIndex
+
+DEFAULT_EMBEDDER = "minilm"
+DEFAULT_CHUNK_WORDS = 200
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source",
+        type=Path,
+        help="a .jsonl file (one object a line: text, and optionally id, title, url, metadata), a .txt or "
+        ".md file, or a folder of such files",
+    )
+    parser.add_argument("--to", required=True, metavar="FOLDER", help="the index; made unless it exists")
+    parser.add_argument(
+        "--embedder",
+        metavar="NAME",
+        help=f"minilm, none (search by words only), or a sentence-transformers model or folder; default: "
+        f"{DEFAULT_EMBEDDER}, or what the index has already",
+    )
+    parser.add_argument(
+        "--chunk-words",
+        type=int,
+        default=None,
+        metavar="N",
+        help=f"most words in a passage of a new index; longer documents are cut between sentences; 0 keeps "
+        f"them whole; default: {DEFAULT_CHUNK_WORDS}",
+    )
+    parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Import `args.source` into the folder `args.to`; returns 0, or 130 when interrupted."""
+    from crag_dspy.retrievers.documents import count_documents
+
+    started = time.perf_counter()
+    total = count_documents(args.source)  # a source that cannot be read leaves no half-made index behind
+    index = _opened(Path(args.to), args.embedder, args.chunk_words)
+    try:
+        imported = index.add_from(args.source, total=total)
+    except KeyboardInterrupt:
+        sys.stderr.write(
+            f"\ninterrupted: {args.to} holds {len(index)} passages so far and can be used. "
+            f"The same command goes on where it stopped.\n"
+        )
+        return 130
+    summary = _summary(index, imported, time.perf_counter() - started)
+    sys.stdout.write(json.dumps(summary, ensure_ascii=False) + "\n" if args.json else _for_people(summary))
+    return 0
+
+
+def _opened(folder: Path, embedder: str | None, chunk_words: int | None) -> LocalIndex:
+    from crag_dspy.errors import IndexMismatchError
+    from crag_dspy.retrievers.index_record import FILE
+    from crag_dspy.retrievers.local import LocalIndex
+
+    words = DEFAULT_CHUNK_WORDS if chunk_words is None else chunk_words or None
+    if not (folder / FILE).exists():
+        named = embedder or DEFAULT_EMBEDDER
+        return LocalIndex.create(folder, None if named == "none" else named, chunk_words=words)
+    index = LocalIndex.open(folder, None if embedder == "none" else embedder)
+    if embedder == "none" and index.mode != "text":
+        raise IndexMismatchError(
+            f"{folder} was built with the embedder {index.describe()['embedder']!r}, so --embedder none is "
+            f"not possible: leave --embedder away, or build another index"
+        )
+    if chunk_words is not None and words != index.chunk_words:
+        raise IndexMismatchError(
+            f"{folder} was built with --chunk-words {index.chunk_words or 0}, not {chunk_words}: "
+            f"leave --chunk-words away, or build another index"
+        )
+    return index
+
+
+def _summary(index: LocalIndex, imported: Imported, seconds: float) -> dict[str, object]:
+    return {
+        **index.describe(),
+        "added": imported.added,
+        "replaced": imported.replaced,
+        "unchanged": imported.unchanged,
+        "seconds": round(seconds, 2),
+    }
+
+
+def _for_people(summary: dict[str, object]) -> str:
+    found_by = "words and vectors of {embedder}" if summary["embedder"] else "words"
+    return (
+        "{path}: {passages} passages of {documents} documents, found by " + found_by + "\n"
+        "{added} added, {replaced} replaced, {unchanged} unchanged, in {seconds} s\n"
+    ).format(**summary)
