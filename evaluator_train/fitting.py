@@ -46,16 +46,19 @@ class DevSet:
     encoder: PairEncoder
     batch_tokens: int
 
-    def auc(self, learner: Learner) -> float:
-        """AUC of the raw logits; a pair that cannot be judged counts as irrelevant."""
+    def raws(self, learner: Learner) -> list[float | None]:
+        """The raw logits, None for a pair that cannot be judged; TrainingError where the model gives NaN."""
         learner.eval()
         device = str(next(learner.parameters()).device)
         scorer: Any = learner.scorer
         raws = raw_scores(scorer, self.encoder, self.pairs, self.batch_tokens, device).raws
-        known = [raw for raw in raws if raw is not None]
-        if any(math.isnan(raw) for raw in known):
-            raise TrainingError("the model gave NaN on the development pairs: lower the learning rate")
-        lowest = min(known, default=0.0) - 1
+        if any(raw is not None and math.isnan(raw) for raw in raws):
+            raise TrainingError("the model gave NaN on the development pairs: lower training.learning_rate")
+        return raws
+
+    def auc(self, raws: Sequence[float | None]) -> float:
+        """AUC of raw logits; a pair that cannot be judged counts as irrelevant."""
+        lowest = min((raw for raw in raws if raw is not None), default=0.0) - 1
         return float(auc(self.labels, [lowest if raw is None else raw for raw in raws]))
 
 
@@ -144,7 +147,7 @@ class GraderTrainer(Trainer):
         return result
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        metrics = {"eval_auc": self._dev.auc(self._learner)}
+        metrics = {"eval_auc": self._dev.auc(self._dev.raws(self._learner))}
         self._learner.train()
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)

@@ -4,6 +4,7 @@
     RUN/config.json     the exact recipe, digests of the pairs, versions
     RUN/metrics.json    development AUC before and after, steps, seconds, why it ended
     RUN/curves.jsonl    loss, learning rate and AUC by step
+    RUN/dev.jsonl       the development pairs with the final model's raw logits
     RUN/checkpoints/    for --resume
 
 On many GPUs: `torchrun --nproc-per-node 8 -m crag_dspy.cli train-grader ...`, or `accelerate launch`.
@@ -111,12 +112,12 @@ def train_grader(
         precision if settings.precision == "auto" else settings.precision,
         progress,
     )
-    before = devset.auc(
-        prepared.learner
-    )  # of the first weights: `train` loads the checkpoint only after this
+    # The first weights: `train` loads the checkpoint only after this.
+    before = devset.auc(devset.raws(prepared.learner))
     started = time.monotonic()
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    best = _best(trainer, devset)
+    raws = devset.raws(prepared.learner)  # of the best weights, which the trainer has put back
+    best = devset.auc(raws)
     trained, total = learner.count(prepared.learner)
     result = TrainingResult(
         grader=run / "grader",
@@ -142,13 +143,10 @@ def train_grader(
         )
         learner.save_trained(prepared, run / "grader", whole, base.tokenizer, run / "checkpoints" / "adapter")
         _write(run / "metrics.json", metrics)
+        rows = [{**asdict(each), "raw": raw} for each, raw in zip(dev, raws, strict=True)]
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        (run / "dev.jsonl").write_text(lines, encoding="utf-8")
     return result
-
-
-def _best(trainer: Any, devset: Any) -> float:
-    """AUC of what is saved. A run that ended before its first evaluation has not been measured yet."""
-    metric = trainer.state.best_metric
-    return float(metric) if metric is not None else float(devset.auc(trainer.model))
 
 
 def _described(recipe: Recipe, train: Sequence[Target], dev: Sequence[Target]) -> dict[str, Any]:

@@ -1,0 +1,233 @@
+"""A grader is trained, saved, opened elsewhere with the same scores; a killed run ends as an unbroken one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crag_dspy.evaluator_train.recipe import Recipe
+from crag_dspy.evaluator_train.targets import Target
+from crag_dspy.evaluator_train.train import TrainingResult, train_grader
+
+from crag_dspy.errors import ArtefactError, ConfigError, TrainingError
+from crag_dspy.graders import T5Grader
+
+STEPS = {"max_steps": 60, "batch_size": 16, "learning_rate": 1e-2, "precision": "fp32", "evaluate_every": 20}
+
+
+def recipe(base: Path, head: str, lora: dict[str, Any] | None = None, **training: Any) -> Recipe:
+    plain: dict[str, Any] = {
+        "grader": {"name": "toy", "base": str(base), "head": head, "max_length": 48},
+        "training": {**STEPS, **training},
+    }
+    return Recipe.model_validate({**plain, **({"lora": lora} if lora is not None else {})})
+
+
+@pytest.fixture(scope="session")
+def pairs(tiny: Any) -> tuple[list[Target], list[Target]]:
+    train, dev = tiny.make_pairs(600), tiny.make_pairs(100, seed=9)
+    return [Target(*pair) for pair in train], [Target(*pair) for pair in dev]
+
+
+@pytest.fixture(scope="session")
+def base(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save_plain(tmp_path_factory.mktemp("base"))
+
+
+HEADS = ("true_false", "regression", "segments")
+
+
+@pytest.fixture(scope="session")
+def trained(base: Path, pairs: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, TrainingResult]:
+    """One LoRA run a head."""
+    runs = tmp_path_factory.mktemp("runs")
+    return {head: train_grader(*pairs, recipe(base, head, lora={"r": 16}), runs / head) for head in HEADS}
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_lora_learns_a_separable_toy(head: str, trained: dict[str, TrainingResult]) -> None:
+    result = trained[head]
+
+    assert result.auc > 0.9
+    assert result.auc > result.auc_before
+    assert result.trained_parameters < result.parameters
+
+
+FRESH = """
+import json, pathlib, sys
+from crag_dspy.graders import T5Grader
+for run in map(pathlib.Path, sys.argv[1:]):
+    grader = T5Grader.from_pretrained(run / "grader", precision="fp32")
+    rows = map(json.loads, (run / "dev.jsonl").read_text("utf-8").splitlines())
+    print(json.dumps([grader.fingerprint, grader.raw_pairs([(row["question"], row["text"]) for row in rows])]))
+"""
+
+
+def test_a_fresh_process_gives_the_logits_of_the_model_that_was_trained(
+    trained: dict[str, TrainingResult],
+) -> None:
+    runs = [result.grader.parent for result in trained.values()]
+    done = subprocess.run(
+        [sys.executable, "-c", FRESH, *map(str, runs)], capture_output=True, text=True, check=True
+    )
+    for run, line in zip(runs, done.stdout.splitlines(), strict=True):
+        fingerprint, logits = json.loads(line)
+        rows = [json.loads(row) for row in (run / "dev.jsonl").read_text("utf-8").splitlines()]
+        assert logits == pytest.approx([row["raw"] for row in rows], abs=1e-5)
+        assert fingerprint == T5Grader.from_pretrained(run / "grader").fingerprint
+
+
+def test_all_weights_can_be_trained_and_named_ones_left_alone(base: Path, pairs: Any, tmp_path: Path) -> None:
+    from crag_dspy.graders.backbones import tensors
+
+    chosen = recipe(base, "true_false", learning_rate=3e-3, freeze=["shared"])
+    result = train_grader(*pairs, chosen, tmp_path / "run")
+
+    assert result.auc > 0.9
+    before, after = tensors(base / "model.safetensors"), tensors(result.grader / "model.safetensors")
+    assert (before["shared.weight"] == after["shared.weight"]).all()
+    name = "encoder.block.0.layer.0.SelfAttention.q.weight"
+    assert (before[name] != after[name]).any()
+
+
+def test_a_run_folder_says_exactly_what_was_done(base: Path, pairs: Any, tmp_path: Path) -> None:
+    chosen = recipe(base, "segments", lora={"r": 4, "targets": ["q", "v"]}, max_steps=40, evaluate_every=20)
+    result = train_grader(*pairs, chosen, tmp_path / "run")
+
+    config = json.loads((tmp_path / "run" / "config.json").read_text("utf-8"))
+    assert Recipe.model_validate(config["recipe"]) == chosen
+    assert config["pairs"]["train_count"] == 600
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text("utf-8"))
+    assert metrics["auc"] == result.auc
+    curves = [
+        json.loads(line) for line in (tmp_path / "run" / "curves.jsonl").read_text("utf-8").splitlines()
+    ]
+    assert [row["step"] for row in curves if "eval_auc" in row] == [20, 40]
+    assert max(row["eval_auc"] for row in curves if "eval_auc" in row) == pytest.approx(result.auc)
+    assert all("loss" in row or "eval_auc" in row or "train_loss" in row for row in curves)
+
+
+def test_training_stops_when_the_development_auc_no_longer_rises(
+    base: Path, pairs: Any, tmp_path: Path
+) -> None:
+    chosen = recipe(base, "segments", lora={}, max_steps=2000, evaluate_every=10, patience=2)
+    result = train_grader(*pairs, chosen, tmp_path / "run")
+
+    assert result.stopped_early
+    assert result.steps == result.best_step + 20
+
+
+KILLED = """
+import json, os, signal, sys
+from crag_dspy.evaluator_train import fitting, train
+from crag_dspy.evaluator_train.recipe import Recipe
+from crag_dspy.evaluator_train.targets import read_targets
+
+saves = 0
+write = fitting.GraderTrainer._save_optimizer_and_scheduler
+def killed_in_the_second_checkpoint(self, folder):
+    global saves
+    saves += 1
+    if saves == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(self, folder)
+fitting.GraderTrainer._save_optimizer_and_scheduler = killed_in_the_second_checkpoint
+
+recipe = Recipe.model_validate_json(sys.argv[1])
+train.train_grader(read_targets(sys.argv[2]), read_targets(sys.argv[3]), recipe, sys.argv[4])
+"""
+
+
+@pytest.mark.slow
+def test_a_run_killed_while_it_writes_a_checkpoint_resumes_to_the_same_grader(
+    base: Path, pairs: Any, tmp_path: Path
+) -> None:
+    from crag_dspy.graders.backbones import tensors
+
+    chosen = recipe(base, "true_false", lora={"r": 8, "dropout": 0.1}, max_steps=60, evaluate_every=20)
+    files = []
+    for name, part in zip(("train", "dev"), pairs, strict=True):
+        files.append(tmp_path / f"{name}.jsonl")
+        rows = [{"question": t.question, "text": t.text, "label": t.label} for t in part]
+        files[-1].write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    whole = train_grader(*pairs, chosen, tmp_path / "whole")
+
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, chosen.model_dump_json(), *map(str, files), str(tmp_path / "killed")],
+        capture_output=True,
+        text=True,
+        env={**os.environ},
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert not (tmp_path / "killed" / "grader").exists()
+    resumed = train_grader(*pairs, chosen, tmp_path / "killed", resume=True)
+
+    assert (resumed.auc, resumed.best_step) == (whole.auc, whole.best_step)
+    before = tensors(whole.grader / "adapter_model.safetensors")
+    after = tensors(resumed.grader / "adapter_model.safetensors")
+    assert before.keys() == after.keys()
+    assert all((before[name] - after[name]).abs().max() < 1e-6 for name in before)
+    steps = [
+        json.loads(line)["step"]
+        for line in (tmp_path / "killed" / "curves.jsonl").read_text("utf-8").splitlines()
+    ]
+    assert steps == sorted(steps)
+
+
+def test_a_folder_of_another_run_is_not_written_over(base: Path, pairs: Any, tmp_path: Path) -> None:
+    short = recipe(base, "segments", lora={}, max_steps=2, evaluate_every=2)
+    train_grader(*pairs, short, tmp_path / "run")
+
+    with pytest.raises(ConfigError, match="already holds a run"):
+        train_grader(*pairs, short, tmp_path / "run")
+    other = recipe(base, "segments", lora={}, max_steps=4, evaluate_every=2)
+    with pytest.raises(ConfigError, match=r"training\.max_steps was 2 and is 4"):
+        train_grader(*pairs, other, tmp_path / "run", resume=True)
+
+
+def test_a_loss_that_is_not_a_number_ends_the_run_at_its_step(base: Path, pairs: Any, tmp_path: Path) -> None:
+    wild = recipe(base, "true_false", learning_rate=1e30, warmup=0.0, max_steps=10, evaluate_every=10)
+
+    with pytest.raises(TrainingError, match=r"loss is (nan|inf) at step \d+: lower training\.learning_rate"):
+        train_grader(*pairs, wild, tmp_path / "run")
+    assert not (tmp_path / "run" / "grader").exists()
+
+
+def test_an_adapter_is_refused_on_another_base_than_the_one_it_was_trained_on(
+    tiny: Any, pairs: Any, tmp_path: Path
+) -> None:
+    base = tiny.save_plain(tmp_path / "base")
+    chosen = recipe(base, "regression", lora={}, max_steps=2, evaluate_every=2)
+    result = train_grader(*pairs, chosen, tmp_path / "run")
+
+    tiny.save_plain(base, seed=1)
+
+    with pytest.raises(ArtefactError, match="was trained on another model than base"):
+        T5Grader.from_pretrained(result.grader)
+
+
+def test_soft_labels_teach_a_scale(base: Path, pairs: Any, tmp_path: Path) -> None:
+    train, dev = pairs
+    soft = [Target(each.question, each.text, 0.2 + 0.6 * each.label) for each in train]
+    result = train_grader(soft, dev, recipe(base, "segments", lora={"r": 16}, max_steps=80), tmp_path / "run")
+
+    scores = T5Grader.from_pretrained(result.grader, precision="fp32").score_pairs(
+        [(t.question, t.text) for t in dev]
+    )
+    relevant = [(score + 1) / 2 for score, each in zip(scores, dev, strict=True) if each.label == 1]
+    assert sum(relevant) / len(relevant) == pytest.approx(0.8, abs=0.1)
+
+
+def test_development_pairs_need_both_labels(base: Path, pairs: Any, tmp_path: Path) -> None:
+    train, dev = pairs
+    with pytest.raises(ConfigError, match="both relevant"):
+        train_grader(
+            train, [each for each in dev if each.label == 1], recipe(base, "segments"), tmp_path / "run"
+        )
+    assert not (tmp_path / "run").exists()
