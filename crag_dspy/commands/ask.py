@@ -1,0 +1,122 @@
+"""`crag-dspy ask`: questions in, answers with their evidence out.
+
+crag-dspy ask "How long is the bridge?" --config crag.toml
+crag-dspy ask "How long is the bridge?" --index my-index --lm openai/gpt-4o-mini
+crag-dspy ask --config crag.toml --json < questions.txt
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crag_dspy.errors import ConfigError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from crag_dspy.config import Config
+
+ACTIONS = ("correct", "incorrect", "ambiguous")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "questions",
+        nargs="*",
+        metavar="QUESTION",
+        help="each in quotes; without any, one is read from each line of stdin",
+    )
+    parser.add_argument("--config", metavar="FILE", help="crag.toml: retriever, grader, search, lm, settings")
+    parser.add_argument("--program", metavar="FILE", help="a saved program: its prompts and settings")
+    parser.add_argument(
+        "--index", metavar="FOLDER", help="retrieve from this index (crag-dspy index makes one)"
+    )
+    parser.add_argument(
+        "--lm", metavar="MODEL", help="what dspy.LM takes, such as openai/gpt-4o-mini; or local"
+    )
+    parser.add_argument("--action", choices=ACTIONS, help="take this branch, whatever the grader says")
+    parser.add_argument("--json", action="store_true", help="one JSON object a question")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer every question; returns 0 also when the answer is that the evidence is not there."""
+    questions = _questions(args.questions)
+    config = _configured(args)
+
+    from crag_dspy.config import build, language_model
+
+    with language_model(config) as lm:
+        if lm is None:
+            raise ConfigError(
+                "no language model: add [lm] to the configuration, or give --lm MODEL (or --lm local)"
+            )
+        crag = build(config, program=args.program)
+        for question in questions:
+            prediction = crag(question=question, action=args.action)
+            sys.stdout.write(_json(question, prediction) if args.json else "")
+            if not args.json:
+                show(prediction.trace)
+            sys.stdout.flush()
+    return 0
+
+
+def show(trace: Any) -> None:
+    """The tree of a trace on stdout."""
+    from rich.console import Console
+
+    # Into a file or a pipe, lines need not be as short as the terminal that is not there.
+    Console(width=None if sys.stdout.isatty() else 160, highlight=False).print(trace.tree())
+
+
+def _json(question: str, prediction: Any) -> str:
+    plain = {
+        "question": question,
+        "answer": prediction.answer,
+        "action": prediction.action.value,
+        "grounded": prediction.grounded,
+        "evidence": [strip.to_json() for strip in prediction.evidence],
+        "knowledge": prediction.knowledge,
+        "queries": prediction.queries,
+        "warnings": prediction.warnings,
+        "trace": prediction.trace.to_json(),
+    }
+    return json.dumps(plain, ensure_ascii=False) + "\n"
+
+
+def _questions(given: list[str]) -> Iterator[str]:
+    if len(given) > 1 and not any(len(words.split()) > 1 or not words.isascii() for words in given):
+        raise ConfigError(
+            f'{len(given)} questions of one word each: put a question in quotes, "{" ".join(given)}"'
+        )
+    if any(not question.strip() for question in given):
+        raise ConfigError("a question is empty")
+    if given:
+        return iter(given)
+    if sys.stdin.isatty():
+        sys.stderr.write("One question a line; Ctrl-D ends.\n")
+    # A line at a time, so that a conversation over a pipe gets each answer before its next question.
+    return (line.strip() for line in iter(sys.stdin.readline, "") if line.strip())
+
+
+def _configured(args: argparse.Namespace) -> Config:
+    """The configuration of the file, with what the command line says in its place."""
+    from crag_dspy.config import Config, load_config, read_config
+
+    config = load_config(args.config) if args.config else Config()
+    given: dict[str, Any] = {}
+    if args.index:
+        given["retriever"] = {"kind": "local", "path": str(Path(args.index).absolute())}
+    if args.lm:
+        given["lm"] = {"kind": "local"} if args.lm == "local" else {"model": args.lm}
+    parts = {**config.parts, **read_config(given, Path("command line")).parts}
+    if "retriever" not in parts:
+        here = " (there is a crag.toml here: --config crag.toml)" if Path("crag.toml").is_file() else ""
+        raise ConfigError(
+            f"nothing to retrieve from: give --config FILE with a [retriever], or --index FOLDER{here}"
+        )
+    return replace(config, parts=parts)
