@@ -20,12 +20,13 @@ from crag_dspy.generate import answered, as_generator
 from crag_dspy.knowledge import compose
 from crag_dspy.passages import Passage, Strip
 from crag_dspy.retrievers.adapt import as_retriever
+from crag_dspy.saving import Saved
 from crag_dspy.signatures.reflect import ReflectOnAnswer
 from crag_dspy.steps import Retrieve
 from crag_dspy.trace import Trace
 
 
-class RAG(dspy.Module):
+class RAG(Saved):
     """Plain retrieval augmented generation: the top `k` passages, whole, and no judge.
 
     Args:

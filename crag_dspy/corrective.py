@@ -21,6 +21,7 @@ from crag_dspy.knowledge import compose
 from crag_dspy.passages import Origin, Passage, Strip
 from crag_dspy.refine import select, strips_of, with_header
 from crag_dspy.retrievers.adapt import as_retriever
+from crag_dspy.saving import Saved
 from crag_dspy.settings import Settings
 from crag_dspy.signatures.rewrite import RewriteQuery
 from crag_dspy.steps import Grade, Retrieve, Search
@@ -29,7 +30,7 @@ from crag_dspy.websearch.adapt import as_web_search
 from crag_dspy.websearch.query import clean_query
 
 
-class CorrectiveRetriever(dspy.Module):
+class CorrectiveRetriever(Saved):
     """Retrieve, grade, decide, and return evidence that was checked.
 
     Args:
@@ -73,7 +74,8 @@ class CorrectiveRetriever(dspy.Module):
             raise ConfigError(f"question must be a non-empty str, got {question!r}")
         settings, grader = self.settings, self.grade.part
         trace = Trace(question, settings.thresholds, settings.policy, grader.name, forced=forced is not None)
-        self._check_grader(trace)
+        if mismatch := self.grader_mismatch():
+            trace.warn(mismatch)
 
         passages = yield from self._retrieved(question, trace)
         strips = strips_of(passages, "internal", settings.strip_mode, settings.strip_size)
@@ -175,13 +177,15 @@ class CorrectiveRetriever(dspy.Module):
         trace.queries.append(query)
         return query
 
-    def _check_grader(self, trace: Trace) -> None:
+    def grader_mismatch(self) -> str | None:
+        """What to tell when the thresholds were tuned on another grader than the one in use; None when they fit."""
         tuned_on, grader = self.settings, self.grade.part
-        if tuned_on.grader_fingerprint and tuned_on.grader_fingerprint != grader.fingerprint:
-            trace.warn(
-                f"the thresholds were tuned on grader {tuned_on.grader!r} ({tuned_on.grader_fingerprint}), but "
-                f"{grader.name!r} ({grader.fingerprint}) is in use: search thresholds again for this grader"
-            )
+        if not tuned_on.grader_fingerprint or tuned_on.grader_fingerprint == grader.fingerprint:
+            return None
+        return (
+            f"the thresholds were tuned on grader {tuned_on.grader!r} ({tuned_on.grader_fingerprint}), but "
+            f"{grader.name!r} ({grader.fingerprint}) is in use: search thresholds again for this grader"
+        )
 
 
 def _suggested(grader: Any) -> dict[str, float]:

@@ -21,9 +21,10 @@ from crag_dspy.actions import Action
 from crag_dspy.corrective import CorrectiveRetriever
 from crag_dspy.flow import Call, Flow, adrive, drive
 from crag_dspy.generate import answered, as_generator
+from crag_dspy.saving import Saved
 
 
-class CRAG(dspy.Module):
+class CRAG(Saved):
     """Corrective retrieval augmented generation (arXiv 2401.15884) as one program that can be compiled and saved.
 
     Args:
