@@ -251,7 +251,7 @@ def run(args: argparse.Namespace) -> int:
             if args.out:  # after every step: what is computed is not lost
                 write_results(results, Path(args.out))
     if not args.json:
-        _print_table(results)
+        _print_tables(results)
     return 0
 
 
@@ -283,13 +283,21 @@ def write_results(results: Sequence[Result], folder: Path) -> None:
     (folder / "report.html").write_text(report_html(results), encoding="utf-8")
 
 
-def _print_table(results: Sequence[Result]) -> None:
+def _print_tables(results: Sequence[Result]) -> None:
+    """One table a file, narrow enough for 80 columns: a figure that is cut off is no figure."""
     from crag_dspy.evaluator_train.benchmark_report import COLUMNS, cells
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(*COLUMNS)
-    for number, result in enumerate(results):
-        last = number + 1 == len(results) or results[number + 1].row.file != result.row.file
-        table.add_row(*cells(result.row), end_section=last)
-    Console().print(table)
+    console = Console()
+    for file in dict.fromkeys(result.row.file for result in results):
+        own = [result.row for result in results if result.row.file == file]
+        title = f"{file}: {own[0].pairs} pairs, {own[0].relevant} relevant"
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for name in COLUMNS:
+            first = name == COLUMNS[0]
+            table.add_column(name, justify="left" if first else "right", no_wrap=not first, overflow="fold")
+        for row in own:
+            table.add_row(*cells(row))
+        console.print(table)

@@ -16,19 +16,7 @@ if TYPE_CHECKING:
 
     from crag_dspy.evaluator_train.benchmark import Result, Row
 
-COLUMNS = (
-    "file",
-    "grader",
-    "pairs",
-    "AUC",
-    "95%",
-    "AP",
-    "accuracy",
-    "best",
-    "calibration error",
-    "unjudged",
-    "pairs/s",
-)
+COLUMNS = ("grader", "AUC", "95%", "AP", "accuracy", "best", "ECE", "unjudged", "pairs/s")
 # Told apart in grey and with the common colour vision deficiencies (Okabe and Ito).
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
 SIZE, EDGE = 240, 34
@@ -36,10 +24,15 @@ _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; color: #222 }
 table { border-collapse: collapse; margin: 1rem 0 } td, th { padding: .25rem .7rem; text-align: right }
 th { border-bottom: 1px solid #888 }
-td:nth-child(-n+2), th:nth-child(-n+2) { text-align: left }
+td:first-child, th:first-child { text-align: left }
 figure { display: inline-block; margin: 0 1rem 1rem 0 } figcaption { font-size: 13px; color: #555 }
 svg text { font: 11px system-ui, sans-serif; fill: #555 }
 """
+_NOTES = (
+    "95%: bootstrap interval of the AUC over questions. AP: average precision. accuracy: at the grader's own cut, "
+    "where a text that was not judged is wrong. best: at the best cut for these very pairs, an upper bound. ECE: "
+    "expected calibration error of (score + 1) / 2."
+)
 
 
 def cells(row: Row) -> list[str]:
@@ -48,11 +41,11 @@ def cells(row: Row) -> list[str]:
     def number(value: float | None, digits: int = 3) -> str:
         return "-" if value is None else f"{value:.{digits}f}"
 
-    interval = "-" if row.auc_low is None or row.auc_high is None else f"{row.auc_low:.3f}-{row.auc_high:.3f}"
+    interval = "-"
+    if row.auc_low is not None and row.auc_high is not None:
+        interval = f"{row.auc_low:.3f}-{row.auc_high:.3f}"
     return [
-        row.file,
         row.grader,
-        str(row.pairs),
         number(row.auc),
         interval,
         number(row.average_precision),
@@ -66,25 +59,30 @@ def cells(row: Row) -> list[str]:
 
 def report_html(results: Sequence[Result]) -> str:
     """The whole page, self-contained."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells(result.row)) + "</tr>\n"
-        for result in results
-    )
     sections = []
     for file in dict.fromkeys(result.row.file for result in results):
         own = [result for result in results if result.row.file == file]
-        sections.append(f"<h2>{escape(file)}</h2>\n" + _roc_figure(own) + _reliability_figure(own))
+        row = own[0].row
+        sections.append(f"<h2>{escape(file)}</h2><p>{row.pairs} pairs, {row.relevant} relevant</p>\n")
+        sections.extend([_table(own), _roc_figure(own), _reliability_figure(own)])
         sections.extend(_histogram_figure(result, _colour(number)) for number, result in enumerate(own))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Grader benchmark</title>'
-        f"<style>{_STYLE}</style></head><body>\n<h1>Grader benchmark</h1>\n"
-        f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>\n"
-        "<p>95%: bootstrap interval of the AUC over questions. accuracy: at the grader's own cut, where a "
-        "text that was not judged is wrong. best: at the best cut for these pairs, an upper bound.</p>\n"
-        + "\n".join(sections)
-        + "\n</body></html>\n"
+        f"<style>{_STYLE}</style></head><body>\n<h1>Grader benchmark</h1>\n<p>{_NOTES}</p>\n"
+        + "".join(sections)
+        + "</body></html>\n"
     )
+
+
+def _table(results: Sequence[Result]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
+    rows = "".join(
+        f'<tr><td><span style="color:{_colour(number)}">&#9632;</span> '
+        + "</td><td>".join(escape(cell) for cell in cells(result.row))
+        + "</td></tr>\n"
+        for number, result in enumerate(results)
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table>\n"
 
 
 def _roc_figure(results: Sequence[Result]) -> str:
@@ -92,7 +90,7 @@ def _roc_figure(results: Sequence[Result]) -> str:
     for number, result in enumerate(results):
         if result.row.auc is not None:
             lines.append(_line(*roc(*result.judged()), _colour(number)))
-    return _figure(lines, "ROC", "false positive rate", "true positive rate") + _legend(results)
+    return _figure(lines, "ROC", "false positive rate", "true positive rate")
 
 
 def _reliability_figure(results: Sequence[Result]) -> str:
@@ -148,14 +146,6 @@ def _figure(parts: Sequence[str], title: str, x: str, y: str, ends: tuple[str, s
         f'<figure><svg width="{width}" height="{height}" role="img" aria-label="{escape(title)}">'
         f"{frame}{''.join(parts)}{texts}</svg><figcaption>{escape(title)}</figcaption></figure>\n"
     )
-
-
-def _legend(results: Sequence[Result]) -> str:
-    rows = "".join(
-        f'<div><span style="color:{_colour(number)}">&#9632;</span> {escape(result.row.grader)}</div>'
-        for number, result in enumerate(results)
-    )
-    return f"<figure>{rows}</figure>\n"
 
 
 def _line(xs: Sequence[float], ys: Sequence[float], colour: str, dash: str = "") -> str:
