@@ -1,0 +1,136 @@
+import json
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from crag_dspy.errors import ConfigError
+from crag_dspy.passages import Passage
+from crag_dspy.retrievers.documents import as_document, count_documents, given_documents, read_documents
+
+
+def write_lines(path: Path, *lines: Any) -> Path:
+    path.write_text(
+        "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines),
+        encoding="utf-8",
+    )
+    return path
+
+
+def read(source: Path) -> list[Passage]:
+    return [document for document, _ in read_documents(source)]
+
+
+def test_jsonl_keeps_every_field(tmp_path: Path) -> None:
+    source = write_lines(
+        tmp_path / "kb.jsonl",
+        {
+            "id": "a",
+            "title": "T",
+            "text": "Some text.",
+            "url": "https://example.org/a",
+            "metadata": {"page": 3},
+        },
+        "",
+        {"id": 7, "text": "长江", "lang": "zh", "title": None},
+    )
+    assert read(source) == [
+        Passage("Some text.", "a", "T", "https://example.org/a", metadata={"page": 3}),
+        Passage("长江", "7", metadata={"lang": "zh"}),
+    ]
+
+
+def test_a_document_without_an_id_gets_the_same_one_from_the_same_content(tmp_path: Path) -> None:
+    source = write_lines(tmp_path / "kb.jsonl", {"text": "One."}, {"text": "Two."}, {"text": "One."})
+    ids = [document.id for document in read(source)]
+    assert len(set(ids)) == len(ids) == 2
+    assert ids[0] == as_document("One.").id
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"text": "cut', r"kb\.jsonl line 2: not JSON"),
+        ('["text"]', "line 2: expected an object .* got list"),
+        ('{"id": "b"}', "line 2: field 'text' is missing"),
+        ('{"content": "x"}', "line 2: field 'text' is missing: rename 'content'"),
+        ('{"text": "  "}', "line 2: field 'text' is empty"),
+        ('{"text": 5}', "line 2: field 'text' must be a string, got 5"),
+        ('{"text": "x", "title": ["T"]}', "line 2: field 'title' must be a string"),
+        ('{"text": "x", "id": true}', "line 2: field 'id' must be a string, got True"),
+        ('{"text": "x", "metadata": "m"}', "line 2: field 'metadata' must be an object"),
+        ('{"text": "x \\ud800"}', "line 2: field 'text' has half a surrogate pair"),
+        ('{"id": "a", "text": "another"}', "line 2: field 'id' is 'a'.*line 1"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_named(tmp_path: Path, line: str, message: str) -> None:
+    source = write_lines(tmp_path / "kb.jsonl", {"id": "a", "text": "fine"}, line)
+    with pytest.raises(ConfigError, match=message):
+        count_documents(source)
+
+
+def test_text_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    (tmp_path / "kb.jsonl").write_bytes(b'{"text": "fine"}\n{"text": "caf\xe9"}\n')
+    with pytest.raises(ConfigError, match=r"line 2: not UTF-8"):
+        read(tmp_path / "kb.jsonl")
+
+
+def test_a_folder_is_read_recursively_with_paths_as_ids(tmp_path: Path) -> None:
+    (tmp_path / "guide").mkdir()
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "guide" / "setup.md").write_text("```\n# no title\n```\n", encoding="utf-8")
+    (tmp_path / "guide" / "use.md").write_text("Intro\n\n# How to use it #\n\nLike this.", encoding="utf-8")
+    (tmp_path / "notes.TXT").write_text("\ufeffPlain notes.", encoding="utf-8")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG")
+    (tmp_path / ".git" / "hidden.md").write_text("no", encoding="utf-8")
+    found = {document.id: (document.title, document.text[:5]) for document in read(tmp_path)}
+    assert found == {
+        "guide/setup.md": ("setup", "```\n#"),
+        "guide/use.md": ("How to use it", "Intro"),
+        "notes.TXT": ("notes", "Plain"),
+    }
+
+
+def test_an_empty_text_file_is_left_out_and_said_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "a.txt").write_text("\n", encoding="utf-8")
+    (tmp_path / "b.txt").write_text("b", encoding="utf-8")
+    with caplog.at_level(logging.WARNING):
+        assert [document.id for document in read(tmp_path)] == ["b.txt"]
+    assert "a.txt" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["missing.jsonl", "table.csv", "empty-folder"])
+def test_a_source_with_nothing_to_read_is_an_error(tmp_path: Path, name: str) -> None:
+    (tmp_path / "table.csv").write_text("a,b", encoding="utf-8")
+    (tmp_path / "empty-folder").mkdir()
+    with pytest.raises(ConfigError, match=name):
+        read(tmp_path / name)
+
+
+def test_documents_given_in_python() -> None:
+    langchain = SimpleNamespace(page_content="From a loader.", metadata={"source": "https://example.org/x"})
+    given = ["A text.", Passage("P", "p"), {"text": "M", "id": "m"}, langchain]
+    found = [document for document, _ in given_documents(given)]
+    assert [document.text for document in found] == ["A text.", "P", "M", "From a loader."]
+    assert found[3].url == "https://example.org/x"
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        ([{"id": "a", "text": "1"}, {"id": "a", "text": "2"}], r"documents\[1\].*documents\[0\]"),
+        (["fine", ""], r"documents\[1\]: field 'text' is empty"),
+        ([Passage("x", metadata={"when": object()})], "field 'metadata' is not JSON"),
+    ],
+)
+def test_a_document_that_cannot_be_stored_is_named(documents: list[Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        list(given_documents(documents))
+
+
+@pytest.mark.parametrize("one", ["a text", Passage("x"), {"text": "x"}])
+def test_one_document_instead_of_a_list_is_a_type_error(one: Any) -> None:
+    with pytest.raises(TypeError, match="documents must be a list"):
+        list(given_documents(one))
