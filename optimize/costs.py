@@ -14,7 +14,8 @@ from crag_dspy.optimize.observed import action_of, field_of
 class Cost:
     """What one question cost.
 
-    searches: 1 when the web was searched. lm_calls and tokens (in and out): of all models. seconds: wall time.
+    searches: 1 when the web was searched. lm_calls and tokens (in and out): of all models. seconds: wall
+    time.
     """
 
     searches: int = 0
