@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,8 @@ def load(
         source: a path; or "popqa", "pubhealth", "arc_challenge", "biography"; or a Hugging Face name such as
             "rajpurkar/squad" or "owner/name:config". A path wins over a name.
         format: one of `FORMATS` or of the four names, when the suffix of the path does not say it.
-        split: of a Hugging Face set; by default the set's own evaluation split.
+        split: of a Hugging Face set, by default its own evaluation split; of a file, the rows whose field
+            `split` it is, by default all.
         labelled: whether every row must have an answer.
         limit: read at most so many.
 
@@ -52,7 +53,7 @@ def load(
         raise ConfigError(f"limit must be at least 1, got {limit!r}")
     path = Path(source).expanduser()
     if path.exists():
-        examples = _from_path(path, format, labelled)
+        examples = _in_split(_from_path(path, format, labelled), split, path.name)
     elif format in FORMATS or path.suffix.lstrip(".") in FORMATS:
         raise ConfigError(f"there is no file {path}")
     else:
@@ -118,6 +119,11 @@ def split(
     return {name: [examples[i] for i in sorted(parts[name])] for name in shares}
 
 
+def from_rows(rows: Iterable[Mapping[str, Any]], name: str = "rows") -> list[dspy.Example]:
+    """Examples from rows that are already in memory; errors call them "`name` item 3"."""
+    return [example_of(row, f"{name} item {number}") for number, row in enumerate(rows, 1)]
+
+
 def squad_passages(path: str | Path) -> list[Passage]:
     """The paragraphs of a SQuAD file, with the ids that `relevant_ids` of its examples name: what to
     index."""
@@ -125,6 +131,20 @@ def squad_passages(path: str | Path) -> list[Passage]:
         Passage(text=text, id=identity, title=title)
         for identity, title, text, _ in _squad_paragraphs(json.loads(_read(Path(path))), str(path))
     ]
+
+
+def _in_split(examples: Iterator[dspy.Example], split: str | None, name: str) -> Iterator[dspy.Example]:
+    found = set()
+    for example in examples:
+        found.add(example.get("split"))
+        if split is None or example.get("split") == split:
+            yield example
+    if split is not None and split not in found:
+        known = sorted(value for value in found if value is not None)
+        raise ConfigError(
+            f"{name} has no rows with split {split!r}: "
+            + (f"use {', '.join(known)}" if known else "no row names a split")
+        )
 
 
 def _group(example: dspy.Example, by: str | None) -> Hashable:

@@ -22,16 +22,6 @@ QUESTION_FIELDS = ("question", "query", "claim", "input")
 ANSWER_FIELDS = ("answers", "answer", "possible_answers", "answerKey", "label")
 PASSAGE_FIELDS = ("passages", "ctxs")
 DOCUMENT_FIELDS = ("document", "title", "topic", "s_wiki_title")
-KNOWN = (
-    *QUESTION_FIELDS,
-    *ANSWER_FIELDS,
-    *PASSAGE_FIELDS,
-    *DOCUMENT_FIELDS,
-    "relevant_ids",
-    "context",
-    "choices",
-    "id",
-)
 
 
 def example_of(row: Any, where: str, *, labelled: bool = True) -> dspy.Example:
@@ -64,8 +54,9 @@ def example_of(row: Any, where: str, *, labelled: bool = True) -> dspy.Example:
     document = _first(row, DOCUMENT_FIELDS)
     if document is not None:
         fields["document"] = str(row[document])
-    if _given(row, "id"):
-        fields["id"] = str(row["id"])
+    for name in ("id", "split"):
+        if _given(row, name):
+            fields[name] = str(row[name])
     return dspy.Example(**fields).with_inputs("question")
 
 

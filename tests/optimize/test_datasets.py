@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crag_dspy import sample
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.datasets import load, split, squad_passages
+from crag_dspy.optimize.datasets import from_rows, load, split, squad_passages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,9 +128,37 @@ class TestFormats:
         assert "answers" not in load(path, labelled=False)[0]
 
 
+class TestSplitsNamedInTheFile:
+    rows = (
+        {"question": "a", "answer": "x", "split": "train"},
+        {"question": "b", "answer": "x", "split": "dev"},
+    )
+
+    def test_one_is_kept(self, tmp_path: Path) -> None:
+        path = written(tmp_path, "q.jsonl", list(self.rows))
+        assert [example.question for example in load(path, split="dev")] == ["b"]
+        assert len(load(path)) == 2
+
+    def test_another_is_an_error(self, tmp_path: Path) -> None:
+        path = written(tmp_path, "q.jsonl", list(self.rows))
+        with pytest.raises(ConfigError, match=r"q.jsonl has no rows with split 'test': use dev, train"):
+            load(path, split="test")
+        path = written(tmp_path, "q.jsonl", [{"question": "a", "answer": "x"}])
+        with pytest.raises(ConfigError, match="no row names a split"):
+            load(path, split="test")
+
+    def test_the_sample_questions_are_examples(self) -> None:
+        examples = from_rows(sample.questions("dev", "zh"), "sample")
+        assert {example.split for example in examples} == {"dev"}
+        assert [] in [example.answers for example in examples]
+        with pytest.raises(ConfigError, match=r"sample item 1: no question"):
+            from_rows([{"answers": []}], "sample")
+
+
 class TestPublicSets:
     def test_popqa_as_published_and_as_the_paper_has_it(self, tmp_path: Path) -> None:
-        published = 'id\tsubj\tquestion\tpossible_answers\ts_wiki_title\n1\tX\tWhat does X do?\t["poet", "writer"]\tX (poet)'
+        header = "id\tsubj\tquestion\tpossible_answers\ts_wiki_title"
+        published = f'{header}\n1\tX\tWhat does X do?\t["poet", "writer"]\tX (poet)'
         (example,) = load(written(tmp_path, "popqa.tsv", published), format="popqa")
         assert (example.answers, example.document) == (["poet", "writer"], "X (poet)")
         row = {
