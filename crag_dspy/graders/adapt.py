@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crag_dspy.contracts import Grader
 from crag_dspy.held import Held
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 
 def as_grader(thing: Any) -> Grader:

@@ -16,6 +16,7 @@ from crag_dspy.errors import ConfigError
 from crag_dspy.graders.batches import raw_scores
 from crag_dspy.graders.precision import PRECISIONS, Precision, prepare
 from crag_dspy.graders.prompt_format import PairEncoder, prompt_format
+from crag_dspy.graders.scale import EMPTY_SCORE
 from crag_dspy.held import Held
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ logger = logging.getLogger(__name__)
 MAX_UNKNOWN = (
     0.5  # share of characters that the vocabulary cannot represent, above which a text is not judged
 )
-EMPTY_SCORE = -1.0  # a text of white space holds nothing relevant: that is known, not unknown
 
 
 class T5Grader(Held):

@@ -1,0 +1,118 @@
+"""Grading by a language model: the paper's ChatGPT baseline, and the way of most tutorials."""
+
+from __future__ import annotations
+
+import contextvars
+import hashlib
+import json
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import dspy
+
+from crag_dspy.arguments import check_whole
+from crag_dspy.errors import ConfigError, GraderError
+from crag_dspy.graders.scale import EMPTY_SCORE
+from crag_dspy.graders.verdict import read_verdict
+from crag_dspy.signatures.grade import GradeRelevance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["LMGrader", "read_verdict"]
+
+logger = logging.getLogger(__name__)
+
+
+class LMGrader(dspy.Module):
+    """Asks a language model about each text: 1 for yes, -1 for no, None for what cannot be read or failed.
+
+    It is a module with one predictor, `judge`, so optimizers compile its prompt along with the program's.
+
+    Args:
+        lm: a `dspy.LM`, the name of one ("openai/gpt-4o-mini"), or None for the one that DSPy is configured
+            with.
+        threads: texts asked about at the same time.
+    """
+
+    def __init__(self, lm: dspy.LM | str | None = None, threads: int = 8) -> None:
+        super().__init__()
+        check_whole("threads", threads)
+        self.judge = dspy.Predict(GradeRelevance)
+        self.threads = threads
+        if lm is not None:
+            self.judge.lm = dspy.LM(lm) if isinstance(lm, str) else lm
+
+    @property
+    def name(self) -> str:
+        """`lm:` and the model's name."""
+        return f"lm:{getattr(self._lm(), 'model', 'none')}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the model's name, the instructions and the demonstrations: what thresholds were tuned on."""
+        demos = [dict(demo) for demo in self.judge.demos]
+        plain = [self.name, self.judge.signature.instructions, demos]
+        return hashlib.sha256(json.dumps(plain, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+    def _lm(self) -> Any:
+        return self.judge.lm or dspy.settings.lm
+
+    def score(self, question: str, texts: Sequence[str]) -> list[float | None]:
+        """One verdict a text, in order; equal texts are asked about once, empty ones score -1 unasked.
+
+        Raises GraderError when the model could not be asked about any text.
+        """
+        if isinstance(texts, str):
+            raise ConfigError("texts must be a list of str, got one str: pass [text]")
+        asked = list(dict.fromkeys(text for text in texts if text.strip()))
+        if not asked:
+            return [EMPTY_SCORE] * len(texts)
+        if self._lm() is None:
+            raise GraderError("no language model to grade with: dspy.configure(lm=...) or LMGrader(lm=...)")
+        with ThreadPoolExecutor(min(self.threads, len(asked)), thread_name_prefix="crag-grade") as pool:
+            # DSPy's settings live in a context variable, which a bare thread would not see.
+            futures = [
+                pool.submit(contextvars.copy_context().run, self._verdict, question, text) for text in asked
+            ]
+            verdicts = [future.result() for future in futures]
+        failures = [verdict for verdict in verdicts if isinstance(verdict, Exception)]
+        if len(failures) == len(asked):
+            raise GraderError(f"the language model failed on every text: {_said(failures[0])}") from failures[
+                0
+            ]
+        if failures:
+            logger.warning(
+                "grader %s failed on %d of %d texts: %s",
+                self.name,
+                len(failures),
+                len(asked),
+                _said(failures[0]),
+            )
+        scores = {
+            text: None if isinstance(verdict, Exception) else verdict
+            for text, verdict in zip(asked, verdicts, strict=True)
+        }
+        return [scores[text] if text.strip() else EMPTY_SCORE for text in texts]
+
+    def _verdict(self, question: str, text: str) -> float | Exception | None:
+        try:
+            return read_verdict(str(self.judge(question=question, passage=text).verdict))
+        except Exception as error:  # noqa: BLE001 - whatever a provider raises, the other texts are still judged
+            return error
+
+    def forward(self, question: str, texts: Sequence[str]) -> dspy.Prediction:
+        """The same as a module: a prediction with `scores`."""
+        return dspy.Prediction(scores=self.score(question, texts))
+
+    def as_tool(self) -> dspy.Tool:
+        """This grader as a tool for an agent: `grade_relevance(question, texts) -> scores`."""
+        from crag_dspy.graders.tool import as_tool
+
+        return as_tool(self)
+
+
+def _said(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
