@@ -39,6 +39,7 @@ class GraderSection(_Section):
     max_length: int = Field(default=512, ge=32)
     window: int | None = Field(default=None, ge=8)
     overlap: int = Field(default=32, ge=0)
+    attention: Literal["together", "apart"] = "together"
     hidden: int = Field(default=128, ge=0)
     projected: int | None = Field(default=None, ge=1)
 
@@ -59,6 +60,7 @@ class GraderSection(_Section):
             window=self.window,
             overlap=self.overlap,
             words=self.words,
+            attention=self.attention,
         )
 
 

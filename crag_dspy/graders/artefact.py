@@ -87,6 +87,8 @@ class GraderSpec(_Part):
             "clip": score = calibrated cut to [-1, 1], for heads trained towards -1 and 1.
         max_length: tokens of one input. window, overlap: see `PairEncoder`.
         words: the verdict words of the `true_false` head, positive first.
+        attention: of the `segments` head: "together": each token sees question and text. "apart": each sees its
+            own segment only, so that a text's state does not depend on the question.
         base: for an adapter alone, the folder or hub name of the model it belongs on.
         base_digest: digest of the base's weights, so that an adapter is never put on another model.
         files: SHA-256 of each file that takes part in a score, by its path inside the folder.
@@ -103,6 +105,7 @@ class GraderSpec(_Part):
     window: int | None = Field(default=None, ge=8)
     overlap: int = Field(default=32, ge=0)
     words: tuple[str, str] = ("true", "false")
+    attention: Literal["together", "apart"] = "together"
     base: str = ""
     base_digest: str = ""
     trained_on: tuple[str, ...] = ()
@@ -122,6 +125,7 @@ class GraderSpec(_Part):
             "window",
             "overlap",
             "words",
+            "attention",
         )
         plain = {**self.model_dump(mode="json", include=set(scoring)), "files": dict(sorted(digests.items()))}
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]

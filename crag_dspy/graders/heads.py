@@ -138,19 +138,30 @@ class SegmentHead(nn.Module):
 class Segments(nn.Module):
     """An encoder and a `SegmentHead`: no decoder step, one pass, the fastest of the three.
 
-    Both segments are read together, so each token attends to the other segment; only the pooling is apart.
+    Question and text are read in one input. With `apart` no token attends to the other segment: each is encoded as
+    if it stood alone (T5 knows relative positions only, so nothing else changes), and only the head compares them.
     The end-of-sequence tokens after each segment are in the input and not in the pools.
     """
 
-    def __init__(self, backbone: Any, head: SegmentHead) -> None:
+    def __init__(self, backbone: Any, head: SegmentHead, apart: bool = False) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = head
+        self.apart = apart
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, segments: Tensor) -> Tensor:
-        states = self.backbone(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        seen = _own_segment(attention_mask, segments) if self.apart else attention_mask
+        states = self.backbone(input_ids=input_ids, attention_mask=seen).last_hidden_state
         raw: Tensor = self.head(states, segments)
         return raw
+
+
+def _own_segment(attention_mask: Tensor, segments: Tensor) -> Tensor:
+    """(batch, 1, length, length): True where a token may look: its own segment with the end that follows it."""
+    place = torch.arange(segments.shape[1], device=segments.device)
+    second = place >= (segments == TEXT).int().argmax(1, keepdim=True)
+    own = second[:, :, None] == second[:, None, :]
+    return (own & attention_mask[:, None, :].bool())[:, None]
 
 
 def word_id(tokenizer: Any, word: str) -> int:

@@ -222,10 +222,11 @@ def _build(
     elif spec.head == "regression":
         scorer = Regression(backbone)
     elif new_head is not None:
-        scorer = Segments(backbone, SegmentHead(backbone.config.d_model, *new_head))
+        scorer = Segments(backbone, SegmentHead(backbone.config.d_model, *new_head), spec.attention == "apart")
     else:
         head_file = nearest(artefact.HEAD_FILE) / artefact.HEAD_FILE
-        scorer = Segments(backbone, SegmentHead.from_state(tensors(head_file), artefact.HEAD_FILE))
+        head = SegmentHead.from_state(tensors(head_file), artefact.HEAD_FILE)
+        scorer = Segments(backbone, head, spec.attention == "apart")
     scorer.eval().requires_grad_(False)
     return Opened(spec, scorer, tokenizer, spec.fingerprint_with(found), base)
 
