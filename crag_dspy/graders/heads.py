@@ -118,16 +118,20 @@ class SegmentHead(nn.Module):
 
     def forward(self, states: Tensor, segments: Tensor) -> Tensor:
         """(batch, length, size) encoder states and (batch, length) marks to (batch,) raw logits."""
-        question, text = (self._pooled(states, segments == mark) for mark in (QUESTION, TEXT))
+        return self.compare(self.pooled(states, segments == QUESTION), self.pooled(states, segments == TEXT))
+
+    def compare(self, question: Tensor, text: Tensor) -> Tensor:
+        """Two (batch, width) tensors of pooled states, of length one, to (batch,) raw logits."""
         cosine = (question * text).sum(-1, keepdim=True)
         raw = self.cosine(cosine)
         if self.mlp is not None:
             features = [question * text * self._root, (question - text).abs() * self._root, cosine]
             raw = raw + self.mlp(torch.cat(features, dim=-1))
-        pooled: Tensor = raw[:, 0]
-        return pooled
+        one_each: Tensor = raw[:, 0]
+        return one_each
 
-    def _pooled(self, states: Tensor, mask: Tensor) -> Tensor:
+    def pooled(self, states: Tensor, mask: Tensor) -> Tensor:
+        """The mean of the (batch, length, size) states under a mask, projected and scaled to length one."""
         weights = mask.float()
         mean = torch.einsum("bld,bl->bd", states.float(), weights) / weights.sum(1, keepdim=True).clamp(min=1)
         if self.projection is not None:

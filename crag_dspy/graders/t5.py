@@ -13,6 +13,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Literal
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.graders.apart import Vectors, raw_scores_apart
 from crag_dspy.graders.batches import raw_scores
 from crag_dspy.graders.precision import PRECISIONS, Precision, prepare
 from crag_dspy.graders.prompt_format import PairEncoder, prompt_format
@@ -61,6 +62,9 @@ class T5Grader(Held):
         self.batch_tokens = batch_tokens or (1024 if device == "cpu" else 65536)
         self._encoder = PairEncoder(
             opened.tokenizer, prompt_format(spec.prompt_format), spec.max_length, spec.window, spec.overlap
+        )
+        self._vectors = (
+            Vectors(self._scorer, int(opened.tokenizer.eos_token_id)) if spec.attention == "apart" else None
         )
         self._lock = threading.RLock()
         self._warned: set[str] = set()
@@ -158,9 +162,8 @@ class T5Grader(Held):
     def raw_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
         """The logits before calibration and bounding; None where it cannot judge or the text is empty."""
         with self._lock:
-            result = raw_scores(
-                self._scorer, self._encoder, pairs, self.batch_tokens, self.device, MAX_UNKNOWN
-            )
+            given = (self._scorer, self._encoder, pairs, self.batch_tokens, self.device, MAX_UNKNOWN)
+            result = raw_scores(*given) if self._vectors is None else raw_scores_apart(self._vectors, *given)
         if result.unknown:
             self._warn_once(
                 "unknown",
