@@ -41,8 +41,8 @@ def _no_lm_cache() -> None:
 class ScriptedRequest:
     """One request as the engine received it.
 
-    `text` is every message joined; `inputs` the input fields of the last message and `fields` the output fields
-    it asks for, both read back from the text that the adapter rendered.
+    `text` is every message joined; `inputs` the input fields of the last message and `fields` the output
+    fields it asks for, both read back from the text that the adapter rendered.
     """
 
     messages: tuple[tuple[str, str], ...]
@@ -220,8 +220,8 @@ def _name(label: str) -> str:
 def scripted_lm() -> Callable[..., Any]:
     """A factory of `dspy.LM`: `scripted_lm(script, raises=None, raw=None, **lm_kwargs)`.
 
-    The LM has `.requests` (one `ScriptedRequest` a call, in order) and `.engine.calls`. No retries by default,
-    so that an exception in the script is one call.
+    The LM has `.requests` (one `ScriptedRequest` a call, in order) and `.engine.calls`. No retries by
+    default, so that an exception in the script is one call.
     """
     import dspy
 

@@ -1,1 +1,1 @@
-"""A language model in this process, for machines without a key, and the plain prompts that small models need."""
+"""A language model in this process, for machines without a key, and plain prompts for small models."""

@@ -16,7 +16,7 @@ _assembling = threading.Lock()
 
 
 def require(module: str, package: str, what: str) -> None:
-    """Raise `MissingPackageError`, naming the command to run, when `module` is not installed. Imports nothing."""
+    """Raise `MissingPackageError`, naming the command to run, when `module` is not installed."""
     if importlib.util.find_spec(module) is None:
         raise MissingPackageError(f"{what} needs the package {package}, which is not installed: {_INSTALL}")
 
@@ -47,8 +47,8 @@ def bundled_model(folder: str | Path | None = None) -> Path:
                 return Path(package.assemble(target))
             except FileExistsError:  # its checksum is wrong: a process was killed while it wrote the file
                 pass
-        # Processes do not wait: each writes a file of its own and the rename is atomic, so that no reader ever maps
-        # half a model, and a process that dies leaves no lock behind.
+        # Processes do not wait: each writes a file of its own and the rename is atomic, so that no reader ever
+        # maps half a model, and a process that dies leaves no lock behind.
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         os.close(handle)
         try:

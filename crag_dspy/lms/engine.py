@@ -24,7 +24,7 @@ from crag_dspy.lms.server import LlamaServer
 
 Template = Literal["base", "chat"]
 
-# Neither can be sent: dropping them without a word would change what the caller gets.
+# None of these can be honoured, and dropping them without a word would change what the caller gets.
 _UNSUPPORTED = ("tool_choice", "reasoning", "logprobs", "probabilities", "cache", "service_tier", "store")
 _SAMPLING = ("top_p", "top_k", "frequency_penalty", "presence_penalty")
 _FINISH: dict[str, Literal["stop", "length"]] = {"stop": "stop", "length": "length"}
@@ -53,7 +53,7 @@ def rollout(rollout_id: Any) -> Iterator[None]:
 
 
 def _seed(base: int) -> int:
-    """`base` for the first generation of an ordinary call, another one for each rollout and each of n candidates."""
+    """`base` for an ordinary call; another one for each rollout, and for each further of n candidates."""
     draws = _draws.get()
     number = 0 if draws is None else next(draws.numbers)
     rollout_id = None if draws is None else draws.rollout_id
@@ -95,7 +95,7 @@ class LlamaEngine(Held):
 
     @classmethod
     def load_state(cls, state: dict[str, Any]) -> LlamaEngine:
-        """The engine of a saved program. The bundled model is found on any machine, a path only where it exists."""
+        """The engine of a saved program. A path must exist here too; the bundled model is found anywhere."""
         return load_engine(state)
 
     def count_tokens(self, text: str) -> int:
@@ -107,7 +107,7 @@ class LlamaEngine(Held):
 
         Raises:
             ContextLengthError: the prompt does not fit the context.
-            UnsupportedFeatureError: tools, images, log probabilities and whatever else llama.cpp is not asked for.
+            UnsupportedFeatureError: tools, images, log probabilities and other things it cannot honour.
             InvalidRequestError, ServerError: llama.cpp refused the request, or failed.
         """
         validate_request(request)
@@ -161,7 +161,7 @@ class LlamaEngine(Held):
         return body
 
     def _plain(self, text: str) -> str:
-        """`text` without anything that the tokenizer would read as a control token: a page cannot end its turn."""
+        """`text` without what the tokenizer would read as a control token: a web page cannot end its turn."""
         control = self.header.control_tokens
         return _TOKEN_LIKE.sub(lambda m: f"{m[0][0]} {m[0][1:]}" if m[0] in control else m[0], text)
 
@@ -169,8 +169,8 @@ class LlamaEngine(Held):
         message, status = str(error.get("message", error)), error.get("code")
         if error.get("type") == "exceed_context_size_error":
             return lm15.ContextLengthError(
-                f"the prompt has {error.get('n_prompt_tokens')} tokens and the context holds {self.server.context}: "
-                "use local_lm(context=...) or fewer passages",
+                f"the prompt has {error.get('n_prompt_tokens')} tokens and the context holds "
+                f"{self.server.context}: use local_lm(context=...) or fewer passages",
                 status=status,
             )
         kind = lm15.InvalidRequestError if status in (400, 404) else lm15.ServerError
@@ -210,7 +210,7 @@ class AsyncLlamaEngine(Held):
 
 
 def load_engine(state: dict[str, Any]) -> LlamaEngine:
-    """The engine that `state` describes: model (None for the bundled one), template, context, threads, verbose."""
+    """The engine that `state` describes: the arguments of `open_engine`."""
     from crag_dspy.lms.local import open_engine
 
     return open_engine(**state)
@@ -219,8 +219,8 @@ def load_engine(state: dict[str, Any]) -> LlamaEngine:
 def as_plain_prompt(messages: list[tuple[str, str]]) -> str:
     """Messages as the text that a base model continues: no roles, examples parted by blank lines.
 
-    A reply follows on the line of the message before it when that ends with a label ("Answer:"), as the model's own
-    continuation will.
+    A reply follows on the line of the message before it when that ends with a label ("Answer:"), as the model's
+    own continuation will.
     """
     prompt = ""
     for role, text in messages:

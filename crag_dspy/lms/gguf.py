@@ -34,9 +34,9 @@ _QUANTISATIONS = {
 class GGUFHeader:
     """What a model file says about itself.
 
-    `chat_template` is "" for a base model. `control_tokens` are the texts that the tokenizer would read as control
-    tokens inside a prompt ("<eos>", "<|im_start|>"). `fingerprint` is 8 hex digits of the file's size and both ends:
-    a name for caches, not a proof of integrity.
+    `chat_template` is "" for a base model. `control_tokens` are the texts that the tokenizer would read as
+    control tokens inside a prompt ("<eos>", "<|im_start|>"). `fingerprint` is 8 hex digits of the file's size and
+    both ends: a name for caches, not a proof of integrity.
     """
 
     name: str
@@ -49,7 +49,7 @@ class GGUFHeader:
 
 
 def read_gguf(path: str | Path) -> GGUFHeader:
-    """Read the header of a model file. Raises `ArtefactError` for anything that is not a whole GGUF header."""
+    """Read the header of a model file. Raises `ArtefactError` for anything that has no whole GGUF header."""
     path = Path(path)
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -104,7 +104,7 @@ def _read_fields(data: mmap.mmap) -> tuple[dict[str, Any], list[str], list[int]]
         elif key == "tokenizer.ggml.token_type":
             kinds, position = _array(data, position)
         else:
-            _, position = _array(data, position)
+            _, position = _array(data, position, wanted=False)
     return fields, tokens, kinds
 
 
@@ -123,20 +123,28 @@ def _value(data: mmap.mmap, position: int, kind: int) -> tuple[Any, int]:
     return struct.unpack_from(code, data, position)[0], position + struct.calcsize(code)
 
 
-def _array(data: mmap.mmap, position: int) -> tuple[list[Any], int]:
+def _array(data: mmap.mmap, position: int, wanted: bool = True) -> tuple[list[Any], int]:
+    """The items of an array and where it ends; no items when they are not wanted."""
     kind, count = struct.unpack_from("<IQ", data, position)
     position += 12
+    items: list[Any] = []
     if kind == _STRING:
-        texts = []
+        # Written out, without `_string`: a vocabulary has a quarter of a million texts.
+        length_at = struct.Struct("<Q").unpack_from
         for _ in range(count):
-            text, position = _string(data, position)
-            texts.append(text)
-        return texts, position
-    if kind == _ARRAY:
-        items = []
+            start = position + 8
+            position = start + length_at(data, position)[0]
+            if wanted:
+                items.append(data[start:position].decode("utf-8", "replace"))
+        if position > len(data):
+            raise ValueError("a text reaches past the end of the file")
+    elif kind == _ARRAY:
         for _ in range(count):
-            item, position = _array(data, position)
+            item, position = _array(data, position, wanted)
             items.append(item)
-        return items, position
-    code = f"<{count}{_SCALARS[kind]}"
-    return list(struct.unpack_from(code, data, position)), position + struct.calcsize(code)
+    else:
+        code = f"<{count}{_SCALARS[kind]}"
+        if wanted:
+            items = list(struct.unpack_from(code, data, position))
+        position += struct.calcsize(code)
+    return items, position

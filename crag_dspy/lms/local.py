@@ -21,7 +21,7 @@ TEMPLATES: tuple[Template, ...] = ("base", "chat")
 
 
 class LocalLM(dspy.LM):
-    """A `dspy.LM` whose `rollout_id` and n-th candidate choose the seed, so that resampling gives another text."""
+    """A `dspy.LM` whose `rollout_id` chooses the seed, so that resampling gives another text."""
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         with rollout(kwargs.get("rollout_id", self.kwargs.get("rollout_id"))):
@@ -38,7 +38,7 @@ def local_lm(
     template: Template | None = None,
     context: int = 4096,
     threads: int = 1,
-    max_tokens: int = 256,
+    max_tokens: int = 128,
     temperature: float = 0.0,
     seed: int = 0,
     verbose: bool = False,
@@ -46,8 +46,9 @@ def local_lm(
 ) -> dspy.LM:
     """A `dspy.LM` that runs a GGUF file inside this process, with llama.cpp.
 
-    It is for machines without a key: demos, tests, work on a train. The bundled model (gemma-3-270m, not tuned to
-    follow instructions) reads a short context well and a long one badly; give it short evidence and plain prompts:
+    It is for machines without a key: demos, tests, work on a train. The normal way is a hosted or served model,
+    `dspy.configure(lm=dspy.LM("openai/..."))`. The bundled one (gemma-3-270m, not tuned to follow instructions)
+    reads a short context well and a long one badly; give it plain prompts:
 
         with dspy.context(lm=local_lm(), adapter=PlainTextAdapter()):
             crag(question="Who wrote Frankenstein?")

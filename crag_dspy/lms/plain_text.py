@@ -1,7 +1,7 @@
 """Plain prompts for small language models.
 
-A base model of 270 million parameters continues text; it does not follow a format. Chat and JSON prompts make it
-copy their own markers, so this adapter renders a signature as the few lines of an exercise book:
+A base model of 270 million parameters continues text; it does not follow a format. Chat and JSON prompts make
+it copy their own markers, so this adapter renders a signature as the few lines of an exercise book:
 
     Answer the question from the context.
 
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 class PlainTextAdapter(dspy.Adapter):
     """Renders `Label: value` lines and reads the continuation; one call, no format instructions.
 
-    Demos of the predictor are shown in the same shape, those with every output filled. A predictor without any is
-    shown worked examples of our own where its fields are among context, question, answer and query, because a base
-    model without an example does not know when to stop.
+    Demos of the predictor are shown in the same shape, those with every output filled. A predictor without any
+    is shown the worked examples that this package has for its signature, if any: a base model without an example
+    does not know how to answer, nor when to stop.
 
-    A single output is the reply up to its first line break; several outputs are labelled lines. Values cannot forge
-    a field: continuation lines are indented, so that a label at the start of a line is always the adapter's own.
+    A single output is the reply up to its first line break; several outputs are labelled lines. Values cannot
+    forge a field: continuation lines are indented, so a label at the start of a line is always the adapter's own.
 
     Args:
-        examples: show the built-in worked examples to predictors without demos.
+        examples: show worked examples to predictors without demos.
         callbacks: as for every `dspy.Adapter`.
     """
 
@@ -72,6 +72,15 @@ class PlainTextAdapter(dspy.Adapter):
     ) -> list[dict[str, Any]]:
         """The same, awaited."""
         return await super().acall(lm, self._stopping(lm, lm_kwargs, signature), signature, demos, inputs)
+
+    def format(
+        self, signature: type[Signature], demos: list[dict[str, Any]], inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """The messages: instructions, one pair a demo or worked example, then the inputs."""
+        shown = [demo for demo in demos if _is_whole(signature, demo)]
+        if not shown and self.examples:
+            shown = worked_examples(signature, inputs)
+        return super().format(signature, shown, inputs)
 
     def format_system_message(self, signature: type[Signature]) -> str:
         """The instructions; for several outputs also their labels, and the choices of those that have some."""
@@ -107,19 +116,16 @@ class PlainTextAdapter(dspy.Adapter):
         missing_field_message: str | None = None,
     ) -> str:
         """The outputs, the first without its label, which ends the message before."""
-        values = {n: _one_line(f, outputs.get(n, missing_field_message)) for n, f in signature.output_fields.items()}
-        first, *rest = values
-        return "\n".join(
-            [values[first], *(f"{_label(n, signature.output_fields[n])}: {values[n]}" for n in rest)]
-        )
+        lines: list[str] = []
+        for name, field in signature.output_fields.items():
+            value = _one_line(field, outputs.get(name, missing_field_message))
+            lines.append(f"{_label(name, field)}: {value}" if lines else value)
+        return "\n".join(lines)
 
     def format_demos(self, signature: type[Signature], demos: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Pairs of messages for the demos that have every output and at least one input."""
-        shown = [demo for demo in demos if _is_whole(signature, demo)]
-        if not shown and self.examples:
-            shown = worked_examples(signature)
+        """One pair of messages a demo."""
         messages = []
-        for demo in shown:
+        for demo in demos:
             user = self.format_user_message_content(signature, demo)
             messages.append({"role": "user", "content": user})
             reply = self.format_assistant_message_content(signature, demo)
@@ -159,7 +165,7 @@ class PlainTextAdapter(dspy.Adapter):
 
 
 def _label(name: str, field: FieldInfo) -> str:
-    """The field's own prefix where its author chose one, else its name in words: `search_query` -> "Search query"."""
+    """The field's own prefix where its author chose one, else its name in words: "Search query"."""
     prefix = str((field.json_schema_extra or {}).get("prefix", "")).strip().rstrip(":")  # type: ignore[union-attr]
     words = name.replace("_", " ").strip()
     if not prefix or prefix.lower() == words.lower():

@@ -15,10 +15,10 @@ _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 def read_value(text: str, annotation: Any) -> Any:
-    """`text` as a value of `annotation`: its first line that is not empty, without quotes and emphasis around it.
+    """`text` as a value of `annotation`: its first line that is not empty, without quotes and emphasis.
 
-    A verdict may come with a full stop or an explanation ("Yes, because ..."), a choice in another case, a number in
-    a sentence. Raises ValueError when no value of that type can be read: nothing is guessed.
+    A verdict may come with a full stop or an explanation ("Yes, because ..."), a choice in another case, a number
+    in a sentence. Raises ValueError when no value of that type can be read: nothing is guessed.
     """
     line = bare(next((line for line in text.splitlines() if line.strip()), ""))
     if annotation is str:
@@ -78,12 +78,9 @@ def _number(line: str, kind: type[int] | type[float]) -> int | float:
 def _choice(line: str, choices: dict[str, Any]) -> Any:
     if line in choices:
         return choices[line]
-    folded = line.casefold().strip(" .。!")
-    for name, choice in choices.items():
-        if name.casefold() == folded:
-            return choice
-    # "Correct, because ...": the longest choice that the line starts with; "incorrect" does not start with "correct".
-    starts = [name for name in choices if re.match(rf"\W*{re.escape(name.casefold())}(?!\w)", line.casefold())]
+    # "Correct, because ...": the longest choice that the line starts with, as whole words and in any case.
+    folded = line.casefold()
+    starts = [name for name in choices if re.match(rf"\W*{re.escape(name.casefold())}(?!\w)", folded)]
     if not starts:
         raise ValueError(f"it is none of {', '.join(choices)}")
     return choices[max(starts, key=len)]

@@ -42,7 +42,7 @@ def _close_all() -> None:
 class LlamaServer(Held):
     """A GGUF file that loads when it is first asked, is shared by copies and threads, and unloads at exit.
 
-    Calls of several threads are queued by llama.cpp itself, which computes without holding the interpreter's lock.
+    Calls of several threads are queued by llama.cpp itself, which computes without the interpreter's lock.
     """
 
     def __init__(self, path: str, context: int, threads: int, verbose: bool) -> None:
@@ -58,7 +58,7 @@ class LlamaServer(Held):
         return llama_server, (self.path, self.context, self.threads, self.verbose)
 
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
-        """A reply to `/v1/completions`, or an object with `error`: llama.cpp returns errors, it does not raise."""
+        """A reply to `/v1/completions`, or an object with `error`: llama.cpp returns errors, not raises them."""
         return dict(self._native.get().handle_completions(body))
 
     def chat(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -96,16 +96,17 @@ class LlamaServer(Held):
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self.threads
         params.n_threads_http = 1
         params.api_keys = [self._key]
+        params.swa_full = True  # or models with window attention would recompute that prefix every time
         params.warmup = False
         params.verbosity = _CHATTY if self.verbose else _SILENT
         try:
             native = xllamacpp.Server(params)
         except RuntimeError as error:
             raise ArtefactError(
-                f"llama.cpp could not load {self.path} with a context of {self.context} tokens: the file may be "
-                "damaged, of an architecture it does not know, or too large for the memory; verbose=True says more"
+                f"llama.cpp could not load {self.path} with a context of {self.context} tokens: it may be damaged, "
+                "of an unknown architecture, or too large for the memory; verbose=True says more"
             ) from error
-        # Its destructor waits for its threads. A forked child has the object but not the threads, and would wait for
-        # ever at its own exit: only close() lets go of this reference.
+        # Its destructor waits for its threads. A forked child has the object but not the threads, and would wait
+        # for ever at its own exit: only close() lets go of this reference.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(native))
         return native

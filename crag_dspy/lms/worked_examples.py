@@ -1,39 +1,134 @@
-"""Worked examples for predictors that have none yet. Facts in our own words, far from any data set."""
+"""Worked examples for predictors that have none yet, in plain facts of our own, far from any data set.
+
+They belong to a task, not to a prompt: an optimizer may rewrite a signature's instructions and keep its examples, and
+demos that it finds replace them.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.signatures.answer import ChoiceAnswer, ClaimCheck, LongAnswer, ShortAnswer
+from crag_dspy.signatures.grade import GradeRelevance
+from crag_dspy.signatures.reflect import ReflectOnAnswer
+from crag_dspy.signatures.rewrite import RewriteQuery
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from dspy.signatures.signature import Signature
 
-_EXAMPLES = (
-    {
-        "context": "Ottawa was chosen as the capital of Canada by Queen Victoria in 1857. Toronto is its largest city.",
-        "question": "In which year was Ottawa chosen as the capital?",
-        "answer": "1857",
-        "query": "Ottawa chosen capital of Canada year",
-    },
-    {
-        "context": "The Nile flows north through eleven countries and empties into the Mediterranean Sea.",
-        "question": "Into which sea does the Nile flow?",
-        "answer": "the Mediterranean Sea",
-        "query": "Nile river mouth sea",
-    },
-    {
-        "context": "Bees make honey from nectar. A worker bee lives about six weeks in summer. The queen can live "
-        "five years.",
-        "question": "How long does a worker bee live in summer?",
-        "answer": "about six weeks",
-        "query": "worker bee lifespan summer",
-    },
+Example = dict[str, str]
+
+_CANADA = "[1] Ottawa: Ottawa was chosen as the capital of Canada by Queen Victoria in 1857."
+_NILE = "[1] Nile: The river flows north through eleven countries and empties into the Mediterranean Sea."
+_BEES = (
+    "[1] Honey bee: Bees make honey from nectar. A worker lives about six weeks in summer.\n"
+    "[2] Queen bee: The queen can live five years."
 )
+_TEA = "[1] 茶：茶树原产于中国西南部，叶子含有咖啡因。"
+_WALL = "[1] 西安城墙：西安城墙建于明代，周长约十四公里。\n[2] 西安：西安是陕西省的省会。"
+
+_SHORT: list[Example] = [
+    {"context": _CANADA, "question": "In which year was Ottawa chosen as the capital?", "answer": "1857"},
+    {"context": _NILE, "question": "Into which sea does the Nile flow?", "answer": "the Mediterranean Sea"},
+    {"context": _BEES, "question": "How long does a worker bee live in summer?", "answer": "about six weeks"},
+]
+_SHORT_ZH: list[Example] = [
+    {"context": _TEA, "question": "茶树原产于哪里？", "answer": "中国西南部"},
+    {"context": _WALL, "question": "西安城墙的周长是多少？", "answer": "约十四公里"},
+]
+_LONG: list[Example] = [
+    {
+        "context": _BEES,
+        "question": "How long do honey bees live?",
+        "answer": "A worker lives about six weeks in summer [1]. The queen can live five years [2].",
+    },
+    {
+        "context": _NILE,
+        "question": "Where does the Nile flow?",
+        "answer": "It flows north through eleven countries into the Mediterranean Sea [1].",
+    },
+]
+_CLAIM: list[Example] = [
+    {"context": _NILE, "question": "The Nile flows into the Mediterranean Sea.", "answer": "true"},
+    {"context": _CANADA, "question": "Ottawa became the capital of Canada in 1901.", "answer": "false"},
+]
+_CHOICE: list[Example] = [
+    {
+        "context": _NILE,
+        "question": "Into which sea does the Nile flow? A: the Red Sea B: the Mediterranean Sea",
+        "answer": "B",
+    },
+    {
+        "context": _BEES,
+        "question": "How long can a queen bee live? A: five years B: six weeks C: a day",
+        "answer": "A",
+    },
+]
+_QUERY: list[Example] = [
+    {
+        "question": "In which year was Ottawa chosen as the capital of Canada?",
+        "query": "Ottawa capital Canada year",
+    },
+    {
+        "question": "Who built the first radio telescope in his garden?",
+        "query": "first radio telescope builder garden",
+    },
+    {"question": "How long does a worker bee live in summer?", "query": "worker bee lifespan summer"},
+]
+_QUERY_ZH: list[Example] = [
+    {"question": "茶树原产于哪里？", "query": "茶树 原产地"},
+    {"question": "西安城墙是哪个朝代修建的？", "query": "西安城墙 修建 朝代"},
+]
+_GRADE: list[Example] = [
+    {"question": "Into which sea does the Nile flow?", "passage": _NILE[4:], "verdict": "yes"},
+    {"question": "Who chose Ottawa as the capital?", "passage": _BEES[4:60], "verdict": "no"},
+]
+_REFLECT: list[Example] = [
+    {**_SHORT[1], "verdict": "yes"},
+    {"context": _BEES, "question": "How long can a queen bee live?", "answer": "six weeks", "verdict": "no"},
+]
+
+_EXAMPLES: Sequence[tuple[type[Signature], list[Example], list[Example]]] = (
+    (ShortAnswer, _SHORT, _SHORT_ZH),
+    (LongAnswer, _LONG, _LONG),
+    (ClaimCheck, _CLAIM, _CLAIM),
+    (ChoiceAnswer, _CHOICE, _CHOICE),
+    (RewriteQuery, _QUERY, _QUERY_ZH),
+    (GradeRelevance, _GRADE, _GRADE),
+    (ReflectOnAnswer, _REFLECT, _REFLECT),
+)
+_HAN = re.compile(r"[\u4e00-\u9fff]")
 
 
-def worked_examples(signature: type[Signature]) -> list[dict[str, Any]]:
-    """The examples as demos of `signature`; none unless they have every field of it, and its outputs are text."""
-    names = set(signature.fields)
-    texts = all(field.annotation is str for field in signature.output_fields.values())
-    if not texts or not names <= set(_EXAMPLES[0]):
-        return []
-    return [{name: example[name] for name in signature.fields} for example in _EXAMPLES]
+def worked_examples(signature: type[Signature], inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Demos for `signature`, in Chinese where the inputs are and there are some; [] for a task we have none for.
+
+    A task is known by its fields and their descriptions. Where nothing describes the outputs ("context, question ->
+    answer"), fields alone decide: short answers and queries.
+    """
+    task = _task(signature)
+    for known, english, chinese in _EXAMPLES:
+        names, descriptions = _task(known)
+        if task == (names, descriptions) or (task[0] == names and not any(task[1])):
+            return [dict(example) for example in (chinese if _is_chinese(inputs) else english)]
+    if list(signature.fields) == ["question", "answer"] and not any(task[1]):  # no context: from memory
+        return [{"question": e["question"], "answer": e["answer"]} for e in _SHORT]
+    return []
+
+
+def _task(signature: type[Signature]) -> tuple[list[str], list[str]]:
+    """The field names, and the descriptions of the outputs; "" where there is none but DSPy's own placeholder."""
+    described = []
+    for name, field in signature.output_fields.items():
+        extra = field.json_schema_extra
+        text = str(extra.get("desc", "")) if isinstance(extra, dict) else ""
+        described.append("" if text == f"${{{name}}}" else text)
+    return list(signature.fields), described
+
+
+def _is_chinese(inputs: Mapping[str, Any]) -> bool:
+    asked = str(inputs.get("question", ""))
+    return len(_HAN.findall(asked)) * 2 > len(asked)

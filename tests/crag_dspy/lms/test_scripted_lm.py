@@ -7,6 +7,8 @@ import asyncio
 import dspy
 import pytest
 
+from crag_dspy.lms.plain_text import PlainTextAdapter
+
 
 class Judge(dspy.Signature):
     """Say whether the text helps."""
@@ -17,7 +19,7 @@ class Judge(dspy.Signature):
     verdict: bool = dspy.OutputField()
 
 
-@pytest.mark.parametrize("adapter", [dspy.ChatAdapter(), dspy.JSONAdapter()])
+@pytest.mark.parametrize("adapter", [dspy.ChatAdapter(), dspy.JSONAdapter(), PlainTextAdapter()])
 def test_one_script_serves_every_adapter(scripted_lm, adapter):
     lm = scripted_lm({"reason": lambda request: f"about {request.inputs['text']}", "verdict": "true"})
     with dspy.context(lm=lm, adapter=adapter):
