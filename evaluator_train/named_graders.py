@@ -2,23 +2,71 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from crag_dspy.contracts import Grader
+
+MAX_TOKENS = 16  # of a verdict
 
 
 def named_grader(name: str) -> Grader:
-    """`mini`, `embedding` or `embedding:MODEL`, `lm` or `lm:MODEL`, else a T5 grader's folder or hub id."""
-    kind, _, model = name.partition(":")
-    if kind == "embedding":
-        from crag_dspy.graders.embedding import EmbeddingGrader
+    """Open a grader by name.
 
-        return EmbeddingGrader(model) if model else EmbeddingGrader()
+    Args:
+        name: `mini`, or a T5 grader's folder or hub id; `embedding` (MiniLM) or `embedding:MODEL`; `lm` or
+            `lm:local` for the in-process language model, `lm:PROVIDER/MODEL` for what `dspy.LM` takes;
+            `python:package.module:attribute` for a grader of your own.
+
+    Raises:
+        ConfigError: naming what is missing.
+    """
+    kind, _, model = name.partition(":")
     if kind == "lm":
+        return LanguageModelJudge(model or "local")
+    if kind == "embedding":
+        return _part("grader", {"kind": "embedding", **({"embedder": model} if model else {})})
+    if kind == "python":
+        return _part("grader", {"kind": name})
+    return _part("grader", {"source": name})
+
+
+class LanguageModelJudge:
+    """An `LMGrader` together with the model and the adapter that it is used with, and without DSPy's cache.
+
+    The cache would answer a repeated benchmark from disk, and its pairs a second would be those of a disk.
+    """
+
+    def __init__(self, model: str) -> None:
         from crag_dspy.graders.lm import LMGrader
 
-        return LMGrader(model) if model else LMGrader()
-    from crag_dspy.graders.t5 import T5Grader
+        table = {"kind": "local"} if model == "local" else {"model": model}
+        table |= {"temperature": 0.0, "max_tokens": MAX_TOKENS, "cache": False}
+        self._lm, self._adapter = _language_model(table)
+        self._grader = LMGrader(self._lm)
+        self.name = self._grader.name
+        self.fingerprint = self._grader.fingerprint
 
-    return T5Grader.from_pretrained(name)
+    def score(self, question: str, texts: Sequence[str]) -> list[float | None]:
+        """As `LMGrader.score`."""
+        import dspy
+
+        with dspy.context(lm=self._lm, adapter=self._adapter):
+            return self._grader.score(question, texts)
+
+
+def _part(table: str, plain: dict[str, Any]) -> Any:
+    from crag_dspy.config import build_part, read_config
+
+    return build_part(read_config({table: plain}, Path("command line")), table)
+
+
+def _language_model(plain: dict[str, Any]) -> tuple[Any, Any]:
+    from crag_dspy.config import read_config
+    from crag_dspy.config_parts import make_adapter
+
+    part: Any = read_config({"lm": plain}, Path("command line")).parts["lm"]
+    return part.make(), make_adapter(part.adapter)

@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.evaluator_train.bm25 import BM25
+from crag_dspy.evaluator_train.bm25 import BM25, ranked
 from crag_dspy.evaluator_train.mining import (
     UNITS,
     Mining,
@@ -141,9 +141,9 @@ def _text_pairs(rows: Sequence[tuple[str, tuple[str, ...]]], mining: Mining) -> 
         asked, around = strips[place], strips[:place] + strips[place + 1 :]
         size = random.choice((1, 1, 2, 3))
         yield Pair(asked, _window(around, size, random), 1, "text/own", document)
-        ranked = others(index.top(asked, mining.k), document)
+        near = others(index.top(asked, mining.k), document)
         drawn = others(random.sample(range(len(rows)), len(rows)), document)
-        for kind, row in negatives(ranked, drawn, mining):
+        for kind, row in negatives(near, drawn, mining):
             yield Pair(asked, _window(rows[row][1], size, random), 0, f"text/{kind}", rows[row][0])
 
 
@@ -224,11 +224,8 @@ def _passage_pairs(one: _Candidates, mining: Mining, source: str) -> Iterator[Pa
 def _strip_pairs(one: _Candidates, mining: Mining, source: str) -> Iterator[Pair]:
     """The strip with the answer (of several, the closest to the question) against strips without."""
     near = [(passage, strip) for passage in one.near for strip in strips_of(passage)]
-    order = BM25([strip for _, strip in near]).top(one.question.question, len(near))
-    # Strips without a word of the question come last, as they were retrieved.
-    order += sorted(set(range(len(near))) - set(order))
-    ranked = [near[place] for place in order]
-    answering = [row for row in ranked if row[0] == one.positive and one.holds(one.question, *row)]
+    closest = [near[place] for place in ranked(one.question.question, [strip for _, strip in near])]
+    answering = [row for row in closest if row[0] == one.positive and one.holds(one.question, *row)]
     if not answering:
         return  # the answer runs over the end of a sentence
 
@@ -240,7 +237,7 @@ def _strip_pairs(one: _Candidates, mining: Mining, source: str) -> Iterator[Pair
 
     drawn = ((passage, one.random.choice(strips_of(passage))) for passage in one.drawn())
     yield pair(answering[0], 1, "positive")
-    for kind, row in negatives(irrelevant(ranked), irrelevant(drawn), mining):
+    for kind, row in negatives(irrelevant(closest), irrelevant(drawn), mining):
         yield pair(row, 0, kind)
 
 

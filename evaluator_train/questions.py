@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,9 @@ from crag_dspy.errors import ConfigError
 from crag_dspy.passages import Passage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ def read_questions(path: Path | str) -> list[Question]:
     """
     file = _existing(path, "questions")
     if file.suffix == ".json":
-        return [question for _, questions in _squad(file) for question in questions]
+        return [_squad_question(row, passage) for passage, rows in _squad(file) for row in _asked(rows, file)]
     found = []
     with file.open(encoding="utf-8-sig") as lines:
         for number, line in enumerate(lines, 1):
@@ -111,21 +114,31 @@ def _question(line: str, where: str) -> Question:
         raise ConfigError(f"{where}: {error}") from error
 
 
-def _squad(file: Path) -> Iterator[tuple[Passage, list[Question]]]:
-    """Each paragraph with its questions. An article is a document, by its title or else its number."""
+def _squad(file: Path) -> Iterator[tuple[Passage, list[dict[str, Any]]]]:
+    """Each paragraph with its rows of questions. An article is a document, by its title or else its number."""
     try:
         articles = json.loads(file.read_text(encoding="utf-8-sig"))["data"]
         for number, article in enumerate(articles):
             title = str(article.get("title") or "")
             for place, paragraph in enumerate(article["paragraphs"]):
-                name = f"{number}.{place}"
                 metadata = {"document": title or str(number)}
-                passage = Passage(paragraph["context"], name, title, metadata=metadata)
-                yield passage, [_squad_question(row, name) for row in paragraph["qas"]]
-    except (ValueError, KeyError, TypeError) as error:
+                yield (
+                    Passage(paragraph["context"], f"{number}.{place}", title, metadata=metadata),
+                    paragraph["qas"],
+                )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{file.name}: not a SQuAD v1.1 file (data, paragraphs, qas): {error!r}") from error
 
 
-def _squad_question(row: Mapping[str, Any], paragraph: str) -> Question:
-    answers = dict.fromkeys(answer["text"] for answer in row.get("answers", ()))
-    return Question(row["question"], tuple(answers), relevant_ids=(paragraph,))
+def _asked(rows: Sequence[Mapping[str, Any]], file: Path) -> Iterator[Mapping[str, Any]]:
+    """Published sets hold empty questions (CMRC 2018): those are left out, and named in the log."""
+    for row in rows:
+        if str(row.get("question") or "").strip():
+            yield row
+        else:
+            logger.warning("%s: question %s is empty, and is left out", file.name, row.get("id", ""))
+
+
+def _squad_question(row: Mapping[str, Any], paragraph: Passage) -> Question:
+    answers = dict.fromkeys(str(answer.get("text", "")) for answer in row.get("answers", ()))
+    return Question(str(row["question"]), tuple(answers), relevant_ids=(paragraph.id,))
