@@ -11,13 +11,18 @@ from crag_dspy.graders.batches import raw_scores
 from crag_dspy.graders.t5 import T5Grader
 
 
-
 @pytest.fixture
 def words(tiny: Any) -> tuple[list[str], list[str]]:
     """Two questions, and texts of which two are equal and one is long enough for several windows."""
     fill, animals = tiny.FILLERS, tiny.ANIMALS
     questions = [" ".join(fill[:4]), " ".join(fill[2:6])]
-    texts = [" ".join(animals[:3]), " ".join(fill[3:7]), " ".join(animals[:3]), animals[1], " ".join(fill * 8)]
+    texts = [
+        " ".join(animals[:3]),
+        " ".join(fill[3:7]),
+        " ".join(animals[:3]),
+        animals[1],
+        " ".join(fill * 8),
+    ]
     return questions, texts
 
 
