@@ -221,8 +221,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="NAME",
-        help="mini, a T5 grader's folder or hub id, embedding[:MODEL], lm[:MODEL], python:module:attribute; "
-        "repeat to compare",
+        help="mini, a T5 grader's folder or hub id (base: before it leaves out its adapter), embedding[:MODEL], "
+        "lm[:MODEL], python:module:attribute; repeat to compare",
     )
     parser.add_argument("--limit", type=int, help="pairs of each file, drawn by whole questions")
     parser.add_argument("--seed", type=int, default=0, help="of the draw (default: 0)")

@@ -17,9 +17,9 @@ def named_grader(name: str) -> Grader:
     """Open a grader by name.
 
     Args:
-        name: `mini`, or a T5 grader's folder or hub id; `embedding` (MiniLM) or `embedding:MODEL`; `lm` or
-            `lm:local` for the in-process language model, `lm:PROVIDER/MODEL` for what `dspy.LM` takes;
-            `python:package.module:attribute` for a grader of your own.
+        name: `mini`, or a T5 grader's folder or hub id; `base:` before it for the same without its LoRA adapter;
+            `embedding` (MiniLM) or `embedding:MODEL`; `lm` or `lm:local` for the in-process language model,
+            `lm:PROVIDER/MODEL` for what `dspy.LM` takes; `python:package.module:attribute` for your own.
 
     Raises:
         ConfigError: naming what is missing.
@@ -31,7 +31,12 @@ def named_grader(name: str) -> Grader:
         return _part("grader", {"kind": "embedding", **({"embedder": model} if model else {})})
     if kind == "python":
         return _part("grader", {"kind": name})
-    return _part("grader", {"source": name})
+    if kind == "base":
+        from crag_dspy.graders.t5 import T5Grader
+
+        return T5Grader.from_pretrained(model, adapter=False)
+    # A folder is meant from here; the configuration would look beside its own file.
+    return _part("grader", {"source": str(Path(name).absolute()) if Path(name).is_dir() else name})
 
 
 class LanguageModelJudge:
