@@ -28,15 +28,15 @@ def named_grader(name: str) -> Grader:
     if kind == "lm":
         return LanguageModelJudge(model or "local")
     if kind == "embedding":
-        return _part("grader", {"kind": "embedding", **({"embedder": model} if model else {})})
+        return _part({"kind": "embedding", **({"embedder": model} if model else {})})
     if kind == "python":
-        return _part("grader", {"kind": name})
+        return _part({"kind": name})
     if kind == "base":
         from crag_dspy.graders.t5 import T5Grader
 
         return T5Grader.from_pretrained(model, adapter=False)
     # A folder is meant from here; the configuration would look beside its own file.
-    return _part("grader", {"source": str(Path(name).absolute()) if Path(name).is_dir() else name})
+    return _part({"source": str(Path(name).absolute()) if Path(name).is_dir() else name})
 
 
 class LanguageModelJudge:
@@ -48,7 +48,7 @@ class LanguageModelJudge:
     def __init__(self, model: str) -> None:
         from crag_dspy.graders.lm import LMGrader
 
-        table = {"kind": "local"} if model == "local" else {"model": model}
+        table: dict[str, Any] = {"kind": "local"} if model == "local" else {"model": model}
         table |= {"temperature": 0.0, "max_tokens": MAX_TOKENS, "cache": False}
         self._lm, self._adapter = _language_model(table)
         self._grader = LMGrader(self._lm)
@@ -63,10 +63,11 @@ class LanguageModelJudge:
             return self._grader.score(question, texts)
 
 
-def _part(table: str, plain: dict[str, Any]) -> Any:
+def _part(plain: dict[str, Any]) -> Grader:
     from crag_dspy.config import build_part, read_config
 
-    return build_part(read_config({table: plain}, Path("command line")), table)
+    grader: Grader = build_part(read_config({"grader": plain}, Path("command line")), "grader")
+    return grader
 
 
 def _language_model(plain: dict[str, Any]) -> tuple[Any, Any]:
