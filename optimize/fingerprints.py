@@ -64,8 +64,10 @@ def program_identity(program: dspy.Module, *, decisions: bool = True) -> dict[st
     adapter = dspy.settings.adapter
     identity["adapter"] = "default" if adapter is None else type(adapter).__qualname__
     for name, predictor in program.named_predictors():
-        state = predictor.dump_state(json_mode=True)
-        identity[f"prompt {name}"] = digest([state["signature"], state["demos"]])
+        # Not dump_state(), which also dumps the language model: one with an engine of its own cannot be
+        # saved.
+        demos = [dict(demo) for demo in predictor.demos]
+        identity[f"prompt {name}"] = digest([predictor.signature.dump_state(), demos])
         identity[f"lm {name}"] = _language_model(predictor.lm or dspy.settings.lm)
     for name, parameter in program.named_parameters():
         if isinstance(parameter, Settings):
