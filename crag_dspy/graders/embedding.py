@@ -28,9 +28,11 @@ class EmbeddingGrader(Held):
             by folder or name, a callable.
         window_words: a longer text is cut into parts of at most so many words, between sentences: sentence
             encoders read 256 tokens and drop the rest.
+        cut: the cosine above which a text is more likely relevant than not. The default is where a logistic fit of
+            MiniLM cosines to labelled question-sentence pairs (QNLI, SelQA, TREC QA, XQuAD) crosses one half.
     """
 
-    def __init__(self, embedder: Any = "minilm", window_words: int = 150) -> None:
+    def __init__(self, embedder: Any = "minilm", window_words: int = 150, cut: float = 0.55) -> None:
         from crag_dspy.retrievers.embedders import as_embedder
 
         check_whole("window_words", window_words)
@@ -39,6 +41,7 @@ class EmbeddingGrader(Held):
             raise ConfigError("embedder must not be None: 'minilm', a model's folder or name, or a callable")
         self._embedder = made
         self._window_words = window_words
+        self.cut = cut
 
     @property
     def name(self) -> str:
@@ -74,7 +77,7 @@ class EmbeddingGrader(Held):
         return [best[text] for text in texts]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return EmbeddingGrader, (self._embedder, self._window_words)
+        return EmbeddingGrader, (self._embedder, self._window_words, self.cut)
 
     def as_tool(self) -> dspy.Tool:
         """This grader as a tool for an agent: `grade_relevance(question, texts) -> scores`."""
