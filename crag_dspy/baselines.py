@@ -114,7 +114,7 @@ class SelfReflective(dspy.Module):
         return dspy.Prediction(answer=abstention(question))
 
     def _supported(self, context: str, question: str, answer: str) -> Flow:
-        from crag_dspy.graders.lm import read_verdict
+        from crag_dspy.graders.verdict import read_verdict
 
         reflection = yield Call(self.reflect, context=context, question=question, answer=answer)
         return read_verdict(reflection.verdict) == 1.0
