@@ -14,7 +14,7 @@ from crag_dspy.abstain import is_abstention
 from crag_dspy.errors import ConfigError
 
 QUESTION = "When did the Ardent Bridge open?"
-PASSAGES = [Passage("The Ardent Bridge opened in 1931. It is green.", id="a"), Passage("Cats sleep.", id="b")]
+PASSAGES = [Passage("The Ardent Bridge opened in 1931. It is green.", id="a"), Passage("Cats sleep when the day is warm.", id="b")]
 
 
 class Grader:
@@ -31,7 +31,7 @@ def test_rag_reads_every_passage_whole(scripted_lm: Callable[..., Any]) -> None:
         again = asyncio.run(RAG(PASSAGES, k=2).acall(question=QUESTION))
     assert prediction.answer == again.answer == "1931"
     assert {strip.text for strip in prediction.evidence} == {passage.text for passage in PASSAGES}
-    assert "Cats sleep." in lm.requests[0].inputs["context"]
+    assert "Cats sleep when" in lm.requests[0].inputs["context"]
     assert prediction.action is None
     assert prediction.trace.lm_calls == 1
 
