@@ -178,32 +178,26 @@ def read_request(request: Any) -> ScriptedRequest:
     """Read back, from the rendered text, which fields are given and which are asked for."""
     messages = []
     if request.system is not None:
-        system = request.system
-        messages.append(
-            ("system", system if isinstance(system, str) else "".join(part.text for part in system))
-        )
+        parts = request.system
+        messages.append(("system", parts if isinstance(parts, str) else "".join(part.text for part in parts)))
     messages.extend((message.role, message.text or "") for message in request.messages)
     last = messages[-1][1]
-    asked = re.search(
-        r"Respond with (?:the corresponding output fields|a JSON object)[^`]*(.*)\Z", last, re.DOTALL
-    )
+    asked = re.search(r"Respond with (?:the corresponding output|a JSON object)[^`]*(.*)\Z", last, re.DOTALL)
     if asked:
         names = re.findall(r"`(?:\[\[ ## )?(\w+)(?: ## \]\])?`", asked.group(1))
         fields = tuple(name for name in names if name != "completed")
         sections = re.split(r"^\[\[ ## (\w+) ## \]\]\n", last[: asked.start()], flags=re.MULTILINE)
         inputs = {name: value.strip() for name, value in zip(sections[1::2], sections[2::2], strict=True)}
     else:
-        # `Label: value` lines; the last one is the empty label to be continued, and the system message of a
-        # signature with several outputs names them all.
+        # `Label: value` lines, continuation lines indented; the last label is left to be continued, and the
+        # system message of a signature with several outputs names them all.
         sections = re.split(r"^([A-Z][\w ]*):", last, flags=re.MULTILINE)
-        pairs = [
-            (_name(key), value.strip()) for key, value in zip(sections[1::2], sections[2::2], strict=True)
-        ]
-        lines = re.findall(r"^Reply with the lines (.+)\.$", messages[0][1], flags=re.MULTILINE)
-        fields = (
-            tuple(_name(key) for key in re.findall(r'"([^"]+):"', lines[-1])) if lines else (pairs[-1][0],)
-        )
-        inputs = dict(pairs[:-1])
+        names = [_name(label) for label in sections[1::2]]
+        values = [value.strip().replace("\n ", "\n") for value in sections[2::2]]
+        inputs = dict(zip(names[:-1], values[:-1], strict=True))
+        several = re.findall(r"^Reply with the lines (.+)\.$", messages[0][1], flags=re.MULTILINE)
+        labels = re.findall(r'"([^"]+):"', several[-1]) if several else [names[-1]]
+        fields = tuple(_name(label) for label in labels)
     return ScriptedRequest(tuple(messages), fields, inputs, request.config)
 
 

@@ -21,10 +21,10 @@ class Judge(dspy.Signature):
 
 @pytest.mark.parametrize("adapter", [dspy.ChatAdapter(), dspy.JSONAdapter(), PlainTextAdapter()])
 def test_one_script_serves_every_adapter(scripted_lm, adapter):
-    lm = scripted_lm({"reason": lambda request: f"about {request.inputs['text']}", "verdict": "true"})
+    lm = scripted_lm({"reason": lambda request: f"on {request.inputs['question']}", "verdict": "true"})
     with dspy.context(lm=lm, adapter=adapter):
         prediction = dspy.Predict(Judge)(question="Who?", text="two\nlines")
-    assert prediction.reason == "about two\nlines"
+    assert prediction.reason == "on Who?"
     assert prediction.verdict is True
     assert lm.requests[0].inputs == {"question": "Who?", "text": "two\nlines"}
     assert lm.requests[0].fields == ("reason", "verdict")
