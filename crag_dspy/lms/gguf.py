@@ -55,7 +55,7 @@ def read_gguf(path: str | Path) -> GGUFHeader:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             fields, tokens, kinds = _read_fields(data)
             fingerprint = _fingerprint(data)
-    except (struct.error, ValueError, KeyError, IndexError) as error:
+    except (struct.error, ValueError, LookupError, OverflowError, RecursionError) as error:
         raise ArtefactError(
             f"{path} is not a GGUF model file, or is cut short ({error}): download it again"
         ) from error
