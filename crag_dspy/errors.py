@@ -35,6 +35,10 @@ class StaleOutcomesError(ConfigError):
     """Stored outcomes that belong to other prompts, another grader or another index than the present ones."""
 
 
+class BudgetSpentError(CragError):
+    """A language model call that was refused because the calls allowed for this work are used up."""
+
+
 class GraderError(CragError):
     """A grader that could judge nothing at all. A single text it cannot judge is a score of None instead."""
 

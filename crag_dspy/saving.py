@@ -90,7 +90,7 @@ class Saved(dspy.Module):
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """The state by parameter name, without secrets."""
-        with _thawed(self):
+        with thawed(self):
             state: dict[str, Any] = super().dump_state(json_mode=json_mode)
         return {name: _without_secrets(part) for name, part in state.items()}
 
@@ -100,7 +100,7 @@ class Saved(dspy.Module):
         Raises:
             StateError: naming the field; the program is then unchanged.
         """
-        with _thawed(self):
+        with thawed(self):
             checked = _checked(dict(self.named_parameters()), state)
             try:
                 super().load_state(checked, allow_unsafe_lm_state=allow_unsafe_lm_state)
@@ -178,7 +178,7 @@ def _without_secrets(part: Any) -> Any:
 
 
 @contextmanager
-def _thawed(module: dspy.Module) -> Iterator[None]:
+def thawed(module: dspy.Module) -> Iterator[None]:
     """DSPy leaves the state of a sub-module that was compiled on its own out of the whole's: here it is kept."""
     frozen = [sub for _, sub in module.named_sub_modules(dspy.Module) if getattr(sub, "_compiled", False)]
     for sub in frozen:

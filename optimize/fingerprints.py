@@ -76,14 +76,15 @@ def program_identity(program: dspy.Module, *, decisions: bool = True) -> dict[st
                     identity[f"settings.{field}"] = str(value)
         elif isinstance(parameter, Parameter) and not isinstance(parameter, dspy.Predict):
             identity[f"parameter {name}"] = digest(_state(parameter))
-    for name, module in [("", program), *program.named_sub_modules()]:
+    for name, module in program.named_sub_modules():
         if isinstance(module, dspy.Predict):
             continue
+        place = name.removeprefix("self").lstrip(".")
         for attribute, value in vars(module).items():
             if not attribute.startswith("_") and attribute not in ("callbacks", "history"):
                 described = _part(value)
                 if described is not None:
-                    identity[f"part {name}.{attribute}".replace(" self.", " ").replace(" .", " ")] = described
+                    identity[f"part {place}.{attribute}" if place else f"part {attribute}"] = described
     return identity
 
 
