@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "crag_dspy.evaluator_train.calibrate",
         "make a grader's scores probabilities, and suggest thresholds",
     ),
+    "distil-base": ("crag_dspy.evaluator_train.distil", "make a small T5 out of a sentence encoder"),
     "merge-grader": ("crag_dspy.evaluator_train.merge", "fold a LoRA adapter into its base"),
     "benchmark-grader": ("crag_dspy.evaluator_train.benchmark", "compare graders on labelled pairs"),
 }
@@ -49,10 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments
     _log_to_stderr(debug)
     try:
-        args = _parser(arguments).parse_args(arguments)
-        status = int(importlib.import_module(COMMANDS[args.command][0]).run(args))
-        sys.stdout.flush()
-        return status
+        try:
+            args = _parser(arguments).parse_args(arguments)
+            return int(importlib.import_module(COMMANDS[args.command][0]).run(args))
+        finally:  # now, where a reader that went away is noticed
+            sys.stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted\n")
         return INTERRUPTED

@@ -116,7 +116,7 @@ def build(config: Config, *, program: str | Path | None = None) -> CRAG:
     """
     from crag_dspy.crag import CRAG
 
-    parts = {name: _made(config, name) for name in ("retriever", "grader", "search", "generate")}
+    parts = {name: build_part(config, name) for name in ("retriever", "grader", "search", "generate")}
     grader = "mini" if parts["grader"] is None else parts["grader"]
     try:
         crag = CRAG(parts["retriever"], grader, parts["search"], generate=parts["generate"])
@@ -130,6 +130,17 @@ def build(config: Config, *, program: str | Path | None = None) -> CRAG:
     return crag
 
 
+def build_part(config: Config, table: str) -> Any:
+    """The live part of one table, None when the table is not there. Raises ConfigError, naming file and table."""
+    part = config.parts.get(table)
+    if part is None:
+        return None
+    try:
+        return part.make()
+    except (ConfigError, TypeError) as error:
+        raise ConfigError(f"{config.path or 'configuration'}: [{table}] {error}") from error
+
+
 @contextmanager
 def language_model(config: Config) -> Iterator[Any]:
     """The language model of [lm], and its adapter, for what runs inside; without the table, DSPy's own settings."""
@@ -139,7 +150,7 @@ def language_model(config: Config) -> Iterator[Any]:
     if part is None:
         yield dspy.settings.lm
         return
-    lm = _made(config, "lm")
+    lm = build_part(config, "lm")
     adapter = make_adapter(getattr(part, "adapter", None))
     with dspy.context(lm=lm, **({} if adapter is None else {"adapter": adapter})):
         yield lm
@@ -152,16 +163,6 @@ def load_program(crag: CRAG, path: str | Path) -> None:
             f"no saved program {path}: program.save({str(path)!r}) or `crag-dspy compile` writes one"
         )
     crag.load(str(path))
-
-
-def _made(config: Config, table: str) -> Any:
-    part = config.parts.get(table)
-    if part is None:
-        return None
-    try:
-        return part.make()
-    except (ConfigError, TypeError) as error:
-        raise ConfigError(f"{config.path or 'configuration'}: [{table}] {error}") from error
 
 
 def _part(table: str, plain: Mapping[str, Any], path: Path) -> Part:

@@ -174,23 +174,26 @@ class EmbeddingPart(Part):
     """The cosine of an embedder: the cheap baseline."""
 
     kind: Literal["embedding"]
-    embedder: FolderOrName = "minilm"
+    embedder: FolderOrName | None = None
+    window_words: int | None = None
 
     def make(self) -> Any:
         from crag_dspy.graders.embedding import EmbeddingGrader
 
-        return EmbeddingGrader(self.embedder)
+        return EmbeddingGrader(**self.given())
 
 
 class LMGraderPart(Part):
-    """The language model of [lm] as the judge."""
+    """A language model as the judge: that of [lm], or another `model`."""
 
     kind: Literal["lm"]
+    model: str | None = None
+    threads: int | None = None
 
     def make(self) -> Any:
         from crag_dspy.graders.lm import LMGrader
 
-        return LMGrader()
+        return LMGrader(self.model, **self.given("model"))
 
 
 # [search]
@@ -250,9 +253,9 @@ Adapter = Literal["chat", "json", "xml", "plain"]
 def make_adapter(name: str | None) -> Any:
     """The adapter of that name, or None."""
     if name == "plain":
-        import crag_dspy
+        from crag_dspy.lms.plain_text import PlainTextAdapter
 
-        return crag_dspy.PlainTextAdapter()
+        return PlainTextAdapter()
     import dspy
 
     adapters = {"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter, "xml": dspy.XMLAdapter}

@@ -15,7 +15,9 @@ from crag_dspy.actions import Action
 from crag_dspy.config import build, language_model, load_config
 from crag_dspy.config_parts import (
     KINDS,
+    EmbeddingPart,
     IndexSearchPart,
+    LMGraderPart,
     LocalLMPart,
     LocalPart,
     T5Part,
@@ -253,6 +255,8 @@ def test_the_language_model_and_its_adapter_hold_inside_only(
 
 def test_the_key_of_a_file_is_an_argument_of_the_part(tmp_path: Path) -> None:
     """The tables cannot drift from the classes that they configure."""
+    from crag_dspy.graders.embedding import EmbeddingGrader
+    from crag_dspy.graders.lm import LMGrader
     from crag_dspy.graders.t5 import T5Grader
     from crag_dspy.lms.local import local_lm
     from crag_dspy.retrievers.weaviate import WeaviateRetriever
@@ -264,6 +268,8 @@ def test_the_key_of_a_file_is_an_argument_of_the_part(tmp_path: Path) -> None:
         (IndexSearchPart, [LocalIndex.open], set()),
         (WeaviatePart, [WeaviateRetriever, Remote], {"key_env"}),
         (T5Part, [T5Grader.from_pretrained], set()),
+        (EmbeddingPart, [EmbeddingGrader], set()),
+        (LMGraderPart, [LMGrader.__init__], {"model"}),
         (TavilyPart, [TavilySearch], {"key_env"}),
         (LocalLMPart, [local_lm], {"path", "adapter", "cache"}),
     ):

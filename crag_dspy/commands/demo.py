@@ -1,0 +1,175 @@
+"""`crag-dspy demo`: corrective RAG on the sample data, with a language model in this process.
+
+crag-dspy demo                   a few questions, and what happened to each
+crag-dspy demo --json            the whole test split, measured: one JSON object a question, then a summary
+crag-dspy demo --split dev       the same for people
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from crag_dspy.abstain import is_abstention
+from crag_dspy.errors import ConfigError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from crag_dspy.commands.demo_systems import Systems
+
+# Test questions chosen to show every path: answers in the knowledge base, on the web, in both and nowhere.
+SHOWN = (
+    "q-en-004",
+    "q-en-185",
+    "q-en-203",
+    "q-en-084",
+    "q-en-068",
+    "q-en-252",
+    "q-zh-057",
+    "q-zh-011",
+)
+LANGUAGES = ("en", "zh")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json", action="store_true", help="measure a whole split: JSON lines, the summary last"
+    )
+    parser.add_argument(
+        "--split", choices=("train", "dev", "test"), help="measure this split (with --json: test)"
+    )
+    parser.add_argument("--lang", choices=LANGUAGES, help="questions of one language")
+    parser.add_argument("--limit", type=int, metavar="N", help="the first N questions of each language")
+    parser.add_argument(
+        "--lm",
+        default="local",
+        metavar="MODEL",
+        help="what dspy.LM takes, such as openai/gpt-4o-mini (default: local)",
+    )
+    parser.add_argument(
+        "--grader",
+        default="mini",
+        metavar="NAME",
+        help="mini, embedding, lm, or a T5 grader's folder (default: mini)",
+    )
+    parser.add_argument(
+        "--embedder",
+        default="minilm",
+        metavar="NAME",
+        help="of the indexes; none searches by words (default: minilm)",
+    )
+    parser.add_argument(
+        "--cache", metavar="FOLDER", help="for the indexes (default: the user's cache folder)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show or measure; returns 0."""
+    if args.limit is not None and args.limit < 1:
+        raise ConfigError(f"--limit must be at least 1, got {args.limit}")
+    measuring = args.json or args.split is not None
+    questions = chosen(args.split or "test", args.lang, args.limit, None if measuring else SHOWN)
+    _note("Opening the sample knowledge base, the sample web, the grader and the language model ...")
+
+    from crag_dspy.commands.demo_systems import open_systems
+
+    with open_systems(args.lm, args.grader, args.embedder, args.cache) as systems:
+        if measuring:
+            _measure(systems, questions, args)
+        else:
+            _show(systems, questions)
+    return 0
+
+
+def chosen(
+    split: str, lang: str | None, limit: int | None, ids: Sequence[str] | None
+) -> list[dict[str, Any]]:
+    """The sample questions of a split, a language, and where given of some ids; the first `limit` of each language."""
+    from crag_dspy import sample
+
+    rows = [row for row in sample.questions(split, lang) if ids is None or row["id"] in ids]
+    if ids is not None:
+        rows.sort(key=lambda row: ids.index(row["id"]))
+    seen: Counter[str] = Counter()
+    taken = []
+    for row in rows:
+        seen[row["lang"]] += 1
+        if limit is None or seen[row["lang"]] <= limit:
+            taken.append(row)
+    return taken
+
+
+def _show(systems: Systems, questions: Sequence[dict[str, Any]]) -> None:
+    from crag_dspy.commands.ask import show
+    from crag_dspy.commands.demo_scores import is_right
+
+    actions: Counter[str] = Counter()
+    right = abstained = 0
+    for asked in questions:
+        prediction = systems.crag(question=asked["question"])
+        show(prediction.trace)
+        expected = " / ".join(asked["answers"]) or "(nothing in the sample data answers this)"
+        sys.stdout.write(f"    expected: {expected}\n\n")
+        sys.stdout.flush()
+        actions[prediction.action.value] += 1
+        abstained += is_abstention(prediction.answer)
+        right += is_right(prediction.answer, asked["answers"])
+    counts = ", ".join(f"{count} {action}" for action, count in sorted(actions.items()))
+    sys.stdout.write(
+        f"{len(questions)} chosen questions: {counts}; {abstained} without an answer; {right} right. "
+        f"Grader {systems.grader}, language model {systems.lm}.\n"
+        "`crag-dspy demo --json` measures the whole test split.\n"
+    )
+
+
+def _measure(systems: Systems, questions: Sequence[dict[str, Any]], args: argparse.Namespace) -> None:
+    from tqdm import tqdm
+
+    from crag_dspy.commands.demo_scores import measure, summary
+
+    rows = []
+    for asked in tqdm(questions, desc="asking", unit="question", file=sys.stderr):
+        rows.append(measure(systems, asked))
+        if args.json:
+            sys.stdout.write(json.dumps(rows[-1], ensure_ascii=False) + "\n")
+            sys.stdout.flush()
+    by_language = {lang: [row for row in rows if row["lang"] == lang] for lang in LANGUAGES}
+    whole = {
+        **summary(rows),
+        "by_language": {lang: summary(some) for lang, some in by_language.items() if some},
+        "split": args.split or "test",
+        "lm": systems.lm,
+        "grader": systems.grader,
+        "context_unit": systems.unit,
+        "rag_passages": systems.rag.k,
+        "settings": systems.crag.settings.to_json(),
+    }
+    if args.json:
+        sys.stdout.write(json.dumps({"summary": whole}, ensure_ascii=False) + "\n")
+    else:
+        _print_table(whole)
+
+
+def _print_table(whole: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    columns = {"all": whole, **whole["by_language"]}
+    table = Table("", *columns, title=f"{whole['split']} questions; {whole['lm']}; grader {whole['grader']}")
+    for name, value in whole.items():
+        if isinstance(value, (int, float)) and name in whole["by_language"][next(iter(whole["by_language"]))]:
+            table.add_row(name.replace("_", " "), *(_shown(column[name]) for column in columns.values()))
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:g}"
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,156 @@
+"""The three systems of the demo, on the sample data: CRAG, plain RAG and no retrieval, with one language model.
+
+They share the language model, its adapter, the index and, with a context, the answer's signature; what differs is what
+the language model gets to read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from crag_dspy.baselines import RAG
+from crag_dspy.config import build_part, language_model, read_config
+from crag_dspy.crag import CRAG
+from crag_dspy.retrievers.local import LocalIndex
+from crag_dspy.websearch.index import IndexSearch
+
+EMBEDDER = "minilm"
+RAG_PASSAGES = 10  # whole ones, as plain RAG has them; CRAG starts from as many
+MAX_TOKENS = 64  # of an answer: they are names, numbers and terms
+
+# Tuned on the train and dev questions, never on the test ones.
+SETTINGS: dict[str, Any] = {"k": RAG_PASSAGES}
+
+
+class ClosedBook(dspy.Module):
+    """The language model alone. Its prompt speaks of no context, which it would otherwise miss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.predict = dspy.Predict("question -> answer")
+
+    def forward(self, context: str, question: str) -> dspy.Prediction:
+        return self.predict(question=question)
+
+
+@dataclass(frozen=True)
+class Systems:
+    """What is compared. `count_tokens` counts in the `unit` that it names."""
+
+    crag: CRAG
+    rag: RAG
+    no_retrieval: RAG
+    lm: str
+    grader: str
+    count_tokens: Callable[[str], int]
+    unit: str
+
+
+@contextmanager
+def open_systems(
+    lm: str, grader: str, embedder: str = EMBEDDER, cache: str | Path | None = None
+) -> Iterator[Systems]:
+    """Open everything, with the language model set for what runs inside.
+
+    Args:
+        lm: "local", "python:module:attribute", or what `dspy.LM` takes.
+        grader: "embedding", "lm", "python:module:attribute", or a T5 grader's name, folder or hub id.
+        embedder: "minilm", another of `as_embedder`, or "none" to search by words only.
+        cache: folder for the two indexes; None is the user's cache folder.
+    """
+    parts = {"lm": _lm_table(lm), "grader": _grader_table(grader)}
+    config = read_config(parts, Path("command line"))
+    judge = build_part(config, "grader")
+    knowledge, web = sample_indexes(embedder, cache)
+    with language_model(config) as model:
+        count, unit = token_counter(model)
+        crag = CRAG(knowledge, judge, IndexSearch(web), **SETTINGS)
+        yield Systems(
+            crag=crag,
+            rag=RAG(knowledge, k=RAG_PASSAGES),
+            no_retrieval=RAG(knowledge, k=0, generate=ClosedBook()),
+            lm=str(model.model),
+            grader=crag.corrective.grade.part.name,
+            count_tokens=count,
+            unit=unit,
+        )
+
+
+def _lm_table(name: str) -> dict[str, Any]:
+    if name.startswith("python:"):
+        return {"kind": name}
+    # Without DSPy's cache: seconds are of answers that were made now.
+    table = {"kind": "local"} if name == "local" else {"model": name}
+    return {**table, "temperature": 0.0, "max_tokens": MAX_TOKENS, "cache": False}
+
+
+def _grader_table(name: str) -> dict[str, Any]:
+    named = name in ("embedding", "lm") or name.startswith("python:")
+    return (
+        {"kind": name} if named else {"source": str(Path(name).absolute()) if Path(name).is_dir() else name}
+    )
+
+
+def token_counter(lm: Any) -> tuple[Callable[[str], int], str]:
+    """How context is counted: by the tokenizer of an in-process model, else by an estimate that says it is one."""
+    count = getattr(getattr(lm, "engine", None), "count_tokens", None)
+    if count is not None:
+        return count, f"tokens of {lm.model}"
+    from crag_dspy.matching import words
+
+    return lambda text: len(
+        words(text)
+    ), "words, and characters of scripts without spaces (an estimate of tokens)"
+
+
+def sample_indexes(
+    embedder: str = EMBEDDER, cache: str | Path | None = None
+) -> tuple[LocalIndex, LocalIndex]:
+    """The indexes of the sample knowledge base and of the sample web, built on first use."""
+    from crag_dspy import sample
+
+    folder = Path(cache) if cache is not None else _user_cache()
+    return (
+        _index(folder, "knowledge", sample.knowledge(), embedder),
+        _index(folder, "web", sample.web(), embedder),
+    )
+
+
+def _index(folder: Path, name: str, rows: Sequence[dict[str, Any]], embedder: str) -> LocalIndex:
+    digest = hashlib.sha256(json.dumps([embedder, *rows], sort_keys=True).encode()).hexdigest()[:12]
+    path = folder / f"{name}-{digest}"
+    if not (path / "index.json").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        # Built beside its place and then renamed: an interrupted or a second demo never meets half an index.
+        draft = Path(tempfile.mkdtemp(dir=folder, prefix=f".{name}-"))
+        try:
+            LocalIndex.build(
+                draft, rows, None if embedder == "none" else embedder, chunk_words=None, progress=None
+            )
+            draft.rename(path)
+        except OSError:
+            if not (path / "index.json").exists():  # else another demo was first
+                raise
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    return LocalIndex.open(path)
+
+
+def _user_cache() -> Path:
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crag-dspy" / "demo"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # a home that cannot be written to
+        return Path(tempfile.mkdtemp(prefix="crag-dspy-demo-"))
+    return folder

