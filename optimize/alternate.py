@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from crag_dspy.errors import ConfigError, StaleOutcomesError
-from crag_dspy.optimize.outcomes import Outcomes, collect_outcomes
-from crag_dspy.optimize.thresholds import BestThresholds, best_thresholds
-from crag_dspy.settings import Settings
-from crag_dspy.steps import Grade
+from crag_dspy.errors import StaleOutcomesError
+from crag_dspy.optimize.predictors import with_models_of
+from crag_dspy.optimize.threshold_search import ThresholdSearch, search_thresholds
 
 if TYPE_CHECKING:
     from crag_dspy.optimize.compile_job import CompileJob
@@ -24,15 +22,6 @@ if TYPE_CHECKING:
 
 MAX_TURNS = 3
 _STEP = 1e-9  # what counts as an improvement and not as rounding
-
-
-def check_alternates(program: dspy.Module) -> None:
-    """Raises `ConfigError` for a program without thresholds."""
-    if len(_settings(program)) != 1:
-        raise ConfigError(
-            f"alternate=True needs a program with one set of thresholds, such as CRAG; {type(program).__name__} has "
-            f"{len(_settings(program))}"
-        )
 
 
 def calls_of_turns(job: CompileJob) -> tuple[Plan, dict[str, int | None]]:
@@ -67,12 +56,10 @@ def alternated(job: CompileJob, run: Run) -> dspy.Module | None:
             if score > best + _STEP:
                 current, best, moved = made, score, True
 
-        found = _thresholds(job, current, turn)
-        settings = _settings(current)[0]
-        value_now = found.value_at(settings.upper, settings.lower)
-        row |= {"thresholds": found.to_json(), "value_before": value_now}
-        if found.value > value_now + _STEP:
-            current, moved = _with_thresholds(current, found), True
+        found = _searched(job, current, turn)
+        row |= {"thresholds": found.best.to_json(), "value_before": found.value_before}
+        if found.best.value > found.value_before + _STEP:
+            current, moved = with_models_of(found.program, current), True
             best = job.score(current, job.division.val, "choosing")
         run.append({**row, "moved": moved})
         changed = changed or moved
@@ -81,34 +68,20 @@ def alternated(job: CompileJob, run: Run) -> dspy.Module | None:
     return current if changed else None
 
 
-def _thresholds(job: CompileJob, program: dspy.Module, turn: int) -> BestThresholds:
+def _searched(job: CompileJob, program: dspy.Module, turn: int) -> ThresholdSearch:
     examples = [*job.division.train, *job.division.val]
+    arguments: dict[str, Any] = {
+        "run": None if job.folder is None else job.folder / f"thresholds-{turn}",
+        "threads": job.threads,
+        "progress": job.progress,
+        "seed": job.seed,
+    }
+    counted = job.meter.metered_program(program)
     with job.counting("thresholds"):
-        outcomes = _outcomes(job, job.meter.metered_program(program), examples, turn)
-    return best_thresholds(outcomes.scores, outcomes.qualities(), _settings(program)[0].policy)
-
-
-def _outcomes(job: CompileJob, program: dspy.Module, examples: list[dspy.Example], turn: int) -> Outcomes:
-    folder = None if job.folder is None else job.folder / f"outcomes-{turn}"
-    arguments: dict[str, Any] = {"run": folder, "threads": job.threads, "progress": job.progress}
-    try:
-        return collect_outcomes(program, examples, job.metric, **arguments)
-    except StaleOutcomesError:  # of a program that an interrupted run was trying
-        return collect_outcomes(program, examples, job.metric, fresh=True, **arguments)
-
-
-def _with_thresholds(program: dspy.Module, found: BestThresholds) -> dspy.Module:
-    made = program.deepcopy()
-    _, step = next(made.named_sub_modules(Grade))
-    _settings(made)[0].update(
-        {
-            "upper": found.upper,
-            "lower": found.lower,
-            "grader": step.part.name,
-            "grader_fingerprint": step.part.fingerprint,
-        }
-    )
-    return made
+        try:
+            return search_thresholds(counted, examples, job.metric, **arguments)
+        except StaleOutcomesError:  # of a program that an interrupted run was trying
+            return search_thresholds(counted, examples, job.metric, fresh=True, **arguments)
 
 
 def _calls_of_measuring(job: CompileJob) -> int:
@@ -116,7 +89,3 @@ def _calls_of_measuring(job: CompileJob) -> int:
     parts = job.division
     runs = 3 * (len(parts.train) + len(parts.val)) + 2 * len(parts.val)
     return round(runs * job.a_question.mean)
-
-
-def _settings(program: dspy.Module) -> list[Settings]:
-    return [part for part in program.parameters() if isinstance(part, Settings)]

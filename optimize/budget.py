@@ -68,7 +68,7 @@ class Meter(Held):
         if lm is None or isinstance(lm, Metered):
             return lm
         counted = lm.copy()
-        counted.__class__ = _metered_class(type(lm))
+        counted.__class__ = _metered_class(type(lm))  # type: ignore[arg-type]
         counted._meter = self
         return counted
 

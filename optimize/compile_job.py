@@ -99,9 +99,9 @@ class CompileJob:
         self.calls: dict[str, int] = {}
         self.notes: list[str] = []
         if alternate:
-            from crag_dspy.optimize.alternate import check_alternates
+            from crag_dspy.optimize.threshold_search import settings_of
 
-            check_alternates(program)
+            settings_of(program)  # raises for a program without thresholds
 
     @cached_property
     def a_question(self) -> CallsAQuestion:

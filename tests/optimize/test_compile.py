@@ -528,5 +528,5 @@ def test_prompts_and_thresholds_in_turns(tmp_path: Path, lm: Any) -> None:
 
 
 def test_turns_need_thresholds() -> None:
-    with pytest.raises(ConfigError, match="alternate=True needs a program with one set of thresholds"):
+    with pytest.raises(ConfigError, match="has 0 `Settings`"):
         CompileJob(dspy.Predict("question -> answer"), examples(), contains_word, alternate=True)
