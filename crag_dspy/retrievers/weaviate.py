@@ -18,7 +18,14 @@ from crag_dspy.arguments import check_choice, check_number, check_whole
 from crag_dspy.errors import ConfigError, RetrieverError
 from crag_dspy.held import Held
 from crag_dspy.retrievers.embedders import as_embedder
-from crag_dspy.retrievers.weaviate_connect import KEY_VARIABLE, Connection, Embedded, Given, Remote
+from crag_dspy.retrievers.weaviate_connect import (
+    KEY_VARIABLE,
+    Connection,
+    Embedded,
+    Given,
+    Remote,
+    client_library,
+)
 from crag_dspy.retrievers.weaviate_errors import explained, failures, in_a_thread, is_passing, too_late
 from crag_dspy.retrievers.weaviate_objects import Properties, filter_of, passages_of
 from crag_dspy.retry import Retry
@@ -207,6 +214,7 @@ class WeaviateRetriever(Held):
         """The best `k` passages for `query`, best first; fewer when there are no more."""
         if not self._asks_something(query, k):
             return []
+        client_library()  # an import of seconds, once, which is not the service's time
         vector = self._vector(query)
         try:
             return in_a_thread(lambda: self._tried(query, k, vector)).result(self.timeout)
@@ -217,6 +225,7 @@ class WeaviateRetriever(Held):
         """`__call__` for asyncio: on an async client, or in a thread where there is only a sync one."""
         if not self._asks_something(query, k):
             return []
+        await asyncio.to_thread(client_library)
         try:
             async with asyncio.timeout(self.timeout):
                 vector = None if self.embedder is None else await asyncio.to_thread(self._vector, query)

@@ -7,8 +7,8 @@ survive a fork. Clients that are made here are closed here; one that the caller 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
+import sys
 import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 KEY_VARIABLE = "WEAVIATE_API_KEY"
+FORK_VARIABLE = "GRPC_ENABLE_FORK_SUPPORT"
 
 
 class Connection(Protocol):
@@ -86,11 +87,11 @@ class Remote(Held):
         return (Remote, (self.url, self.key, *places))
 
     def client(self) -> Any:
-        _refuse_after_async_fork()
+        _check_process()
         return self._sync.get()
 
     async def aclient(self) -> Any:
-        _refuse_after_async_fork()
+        _check_process()
         return await self._async.get()
 
     def close(self) -> None:
@@ -104,14 +105,12 @@ class Remote(Held):
         await self._async.close()
 
     def _connect(self) -> Any:
-        import weaviate
-
+        weaviate = client_library()
         connect = weaviate.connect_to_weaviate_cloud if self.cloud else weaviate.connect_to_custom
         return closed_at_exit(connect(**self._arguments()), self)
 
     async def _aconnect(self) -> Any:
-        # Importing it takes seconds, in which the event loop would stand still.
-        weaviate = await asyncio.to_thread(importlib.import_module, "weaviate")
+        weaviate = await asyncio.to_thread(client_library)  # an import of seconds, off the event loop
         use = weaviate.use_async_with_weaviate_cloud if self.cloud else weaviate.use_async_with_custom
         client = use(**self._arguments())
         _note_async_process()
@@ -174,7 +173,7 @@ class Embedded(Held):
         return (Embedded, (self.path, self.version, self.port, self.grpc_port))
 
     def client(self) -> Any:
-        _refuse_after_async_fork()
+        _check_process()
         return self._sync.get()
 
     async def aclient(self) -> None:
@@ -189,8 +188,7 @@ class Embedded(Held):
         """There is nothing of a loop's own to close."""
 
     def _connect(self) -> Any:
-        import weaviate
-
+        weaviate = client_library()
         options: dict[str, Any] = {"persistence_data_path": self.path, "version": self.version}
         ports: dict[str, Any] = {"port": self.port, "grpc_port": self.grpc_port}
         try:
@@ -236,7 +234,7 @@ class Given(Held):
         return isinstance(self.given, weaviate.WeaviateAsyncClient)
 
     def client(self) -> Any:
-        self._check_process()
+        self._check_owner()
         if self._is_async:
             raise RetrieverError(
                 "this retriever was given an async client: use `acall`, or make it from a url"
@@ -244,7 +242,7 @@ class Given(Held):
         return self.given
 
     async def aclient(self) -> Any:
-        self._check_process()
+        self._check_owner()
         return self.given if self._is_async else None
 
     def close(self) -> None:
@@ -253,7 +251,7 @@ class Given(Held):
     async def aclose(self) -> None:
         """The caller made the client, and the caller closes it."""
 
-    def _check_process(self) -> None:
+    def _check_owner(self) -> None:
         if os.getpid() != self._pid:
             raise RetrieverError(
                 f"the client was made in process {self._pid}, and this is {os.getpid()}: a connection does "
@@ -283,19 +281,43 @@ def _from_environment(header: str, variable: str) -> str:
     return value
 
 
-# gRPC for asyncio keeps its state in threads that a fork does not copy: a child of a process that used it
-# waits for them for ever, in its sync calls too (grpcio 1.78, with and without GRPC_ENABLE_FORK_SUPPORT).
-_async_pid: int | None = None
+# What a fork does to gRPC (grpcio 1.78, measured): a child of a process that searched waits for ever, unless
+# GRPC_ENABLE_FORK_SUPPORT was set before grpc was first imported; and a child of a process that searched with
+# asyncio waits for ever all the same, in its sync calls too. A child that never ends is worse than an error.
+_used_in: int | None = None
+_async_used_in: int | None = None
+_fork_support = False
+
+
+def client_library() -> Any:
+    """`weaviate`, imported so that connections may be made anew after a fork."""
+    global _fork_support
+    if "weaviate" not in sys.modules:
+        if "grpc" not in sys.modules:
+            os.environ.setdefault(FORK_VARIABLE, "1")
+        _fork_support = os.environ.get(FORK_VARIABLE, "").lower() in ("1", "true", "yes", "on")
+    import weaviate
+
+    return weaviate
+
+
+def _check_process() -> None:
+    """Note who searches first, and refuse to search where it would not end."""
+    global _used_in
+    if _async_used_in not in (None, os.getpid()):
+        raise RetrieverError(
+            f"process {os.getpid()} was forked after its parent {_async_used_in} searched Weaviate with asyncio, "
+            f"which gRPC does not survive: fork before the first async search, or start with 'spawn'"
+        )
+    if _used_in not in (None, os.getpid()) and not _fork_support:
+        raise RetrieverError(
+            f"process {os.getpid()} was forked after its parent {_used_in} searched Weaviate, which gRPC survives "
+            f"only with {FORK_VARIABLE}=1 set before it is imported: set it, or fork before the first search"
+        )
+    if _used_in is None:
+        _used_in = os.getpid()
 
 
 def _note_async_process() -> None:
-    global _async_pid
-    _async_pid = os.getpid()
-
-
-def _refuse_after_async_fork() -> None:
-    if _async_pid not in (None, os.getpid()):
-        raise RetrieverError(
-            f"process {os.getpid()} was forked after its parent {_async_pid} searched Weaviate with asyncio, "
-            f"which gRPC does not survive: fork before the first async search, or start with 'spawn'"
-        )
+    global _async_used_in
+    _async_used_in = os.getpid()

@@ -30,8 +30,10 @@ def explained(error: BaseException, place: str, key: Secret, has_tenant: bool) -
     """
     if isinstance(error, RetrieverError):
         return error
-    _log.debug("%s failed", place, exc_info=error)
     said = " ".join(key.removed_from(str(error)).split())
+    _log.debug(
+        "%s failed: %s: %s", place, type(error).__name__, said
+    )  # without the traceback: it holds the key
     return RetrieverError(f"{place} failed: {said[:SAID_CHARS]}{_hint(said, has_tenant)}")
 
 

@@ -123,11 +123,14 @@ def _batches(passages: Iterable[Any], most: int) -> Iterator[list[Item]]:
         passage, vector = given if isinstance(given, tuple) else (given, None)
         if not isinstance(passage, Passage):
             raise ConfigError(f"passages[{number}] must be a Passage, got {type(passage).__name__}")
-        if batch and (len(batch) == most or chars + len(passage.text) > BATCH_CHARS):
+        if batch and chars + len(passage.text) > BATCH_CHARS:
             yield batch
             batch, chars = [], 0
         batch.append((passage, vector))
         chars += len(passage.text)
+        if len(batch) == most:
+            yield batch
+            batch, chars = [], 0
     if batch:
         yield batch
 
@@ -260,7 +263,7 @@ class _Target:
             if wait is None:
                 done = self._report.written + self._report.unchanged
                 raise ImportInterruptedError(
-                    f"{failure}. {done} passages are stored: run the import again, they are left alone",
+                    f"{str(failure).rstrip('.')}. {done} passages are stored: run the import again, which leaves them",
                     self._report,
                 )
             time.sleep(wait)

@@ -222,7 +222,8 @@ class WeaviateServer:
                     elif server.key is None or self.headers.get("authorization") == f"Bearer {server.key}":
                         status, reply = server._rest(self.command, self.path, sent)
                     else:
-                        status, reply = 401, {"error": [{"message": "anonymous access not enabled"}]}
+                        said = f"anonymous access not enabled: {self.headers.get('authorization')}"
+                        status, reply = 401, {"error": [{"message": said}]}
                 body = json.dumps(reply).encode()
                 self.send_response(status)
                 self.send_header("content-type", "application/json")
