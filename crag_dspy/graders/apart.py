@@ -77,7 +77,9 @@ def raw_scores_apart(
     pieces = dict(zip(texts, encoder.pieces(texts), strict=True))
     different = list(dict.fromkeys(pairs))
     best: dict[tuple[str, str], float | None] = dict.fromkeys(different)
-    unknown = {pair for pair in different if max(asked[pair[0]].unknown, pieces[pair[1]].unknown) > max_unknown}
+    unknown = {
+        pair for pair in different if max(asked[pair[0]].unknown, pieces[pair[1]].unknown) > max_unknown
+    }
     owners: list[tuple[str, str]] = []
     left: list[Ids] = []
     right: list[Ids] = []

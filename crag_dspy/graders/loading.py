@@ -222,7 +222,9 @@ def _build(
     elif spec.head == "regression":
         scorer = Regression(backbone)
     elif new_head is not None:
-        scorer = Segments(backbone, SegmentHead(backbone.config.d_model, *new_head), spec.attention == "apart")
+        scorer = Segments(
+            backbone, SegmentHead(backbone.config.d_model, *new_head), spec.attention == "apart"
+        )
     else:
         head_file = nearest(artefact.HEAD_FILE) / artefact.HEAD_FILE
         head = SegmentHead.from_state(tensors(head_file), artefact.HEAD_FILE)

@@ -58,13 +58,13 @@ class T5Grader(Held):
         self.spec: GraderSpec = spec
         self._fingerprint = opened.fingerprint
         self.device = device
-        self._scorer, self.precision = prepare(opened.scorer, device, precision)
+        self.scorer, self.precision = prepare(opened.scorer, device, precision)
         self.batch_tokens = batch_tokens or (1024 if device == "cpu" else 65536)
-        self._encoder = PairEncoder(
+        self.encoder = PairEncoder(
             opened.tokenizer, prompt_format(spec.prompt_format), spec.max_length, spec.window, spec.overlap
         )
         self._vectors = (
-            Vectors(self._scorer, int(opened.tokenizer.eos_token_id)) if spec.attention == "apart" else None
+            Vectors(self.scorer, int(opened.tokenizer.eos_token_id)) if spec.attention == "apart" else None
         )
         self._lock = threading.RLock()
         self._warned: set[str] = set()
@@ -162,7 +162,7 @@ class T5Grader(Held):
     def raw_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
         """The logits before calibration and bounding; None where it cannot judge or the text is empty."""
         with self._lock:
-            given = (self._scorer, self._encoder, pairs, self.batch_tokens, self.device, MAX_UNKNOWN)
+            given = (self.scorer, self.encoder, pairs, self.batch_tokens, self.device, MAX_UNKNOWN)
             result = raw_scores(*given) if self._vectors is None else raw_scores_apart(self._vectors, *given)
         if result.unknown:
             self._warn_once(

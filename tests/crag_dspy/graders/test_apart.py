@@ -35,7 +35,7 @@ def grader(tiny: Any, tmp_path: Path) -> T5Grader:
 def test_scores_are_those_of_pairs_in_one_input(grader: T5Grader, words: tuple[list[str], list[str]]) -> None:
     pairs = [(question, text) for question in words[0] for text in words[1]]
     alone = grader.raw_pairs(pairs)
-    together = raw_scores(grader._scorer, grader._encoder, pairs, 64, "cpu").raws
+    together = raw_scores(grader.scorer, grader.encoder, pairs, 64, "cpu").raws
     assert None not in alone
     assert alone == pytest.approx(together, abs=1e-5)
     assert alone[0] == alone[2]
@@ -43,7 +43,7 @@ def test_scores_are_those_of_pairs_in_one_input(grader: T5Grader, words: tuple[l
 
 def test_each_different_segment_is_encoded_once(grader: T5Grader, words: tuple[list[str], list[str]]) -> None:
     rows: list[int] = []
-    encoder = grader._scorer.backbone
+    encoder = grader.scorer.backbone
     encoder.register_forward_hook(
         lambda module, args, kwargs, out: rows.append(len(kwargs["input_ids"])), with_kwargs=True
     )

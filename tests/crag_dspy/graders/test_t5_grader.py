@@ -94,9 +94,9 @@ def test_monot5_checkpoints_score_as_their_paper_says(folders: dict[str, Path], 
 def test_the_monot5_cue_survives_a_text_longer_than_the_model_reads(folders: dict[str, Path]) -> None:
     grader = opened(folders["monot5"])
     long = "the river " * 600
-    windows = grader._encoder.inputs(*grader._encoder.pieces([QUESTION, long]))
+    windows = grader.encoder.inputs(*grader.encoder.pieces([QUESTION, long]))
 
-    cue = grader._encoder._after_text
+    cue = grader.encoder._after_text
     assert len(windows) > 1
     assert all(each.ids[-2:-1] == cue for each in windows)
 
@@ -128,14 +128,14 @@ def test_pairs_of_many_questions_score_as_each_alone(folders: dict[str, Path], t
 def test_equal_pairs_are_computed_once(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     grader = opened(folders["segments"])
     rows = 0
-    forward = type(grader._scorer).forward
+    forward = type(grader.scorer).forward
 
     def counted(self: Any, input_ids: Any, attention_mask: Any, segments: Any) -> Any:
         nonlocal rows
         rows += len(input_ids)
         return forward(self, input_ids, attention_mask, segments)
 
-    monkeypatch.setattr(type(grader._scorer), "forward", counted)
+    monkeypatch.setattr(type(grader.scorer), "forward", counted)
     scores = grader.score(QUESTION, ["the river", "old stone"] * 50)
 
     assert rows == 2
@@ -260,7 +260,7 @@ def test_scores_carry_no_gradients_and_leave_torch_as_it_was(folders: dict[str, 
 
     assert torch.is_grad_enabled()
     assert not torch.is_inference_mode_enabled()
-    assert not any(parameter.requires_grad for parameter in grader._scorer.parameters())
+    assert not any(parameter.requires_grad for parameter in grader.scorer.parameters())
 
 
 def test_any_peft_adapter_is_put_on_its_base(tiny: Any, tmp_path: Path, texts: list[str]) -> None:
@@ -280,7 +280,7 @@ def test_any_peft_adapter_is_put_on_its_base(tiny: Any, tmp_path: Path, texts: l
     alone = opened(tmp_path / "adapter")
 
     live = T5Grader.from_pretrained(base, precision="fp32", batch_tokens=777)
-    live._scorer.backbone = model.base_model.model.eval()
+    live.scorer.backbone = model.base_model.model.eval()
     expected = live.score(QUESTION, texts)
     assert given.score(QUESTION, texts) == pytest.approx(expected, abs=1e-5)
     assert alone.score(QUESTION, texts) == pytest.approx(expected, abs=1e-5)
