@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "distil-base": ("crag_dspy.evaluator_train.distil", "make a small T5 out of a sentence encoder"),
     "merge-grader": ("crag_dspy.evaluator_train.merge", "fold a LoRA adapter into its base"),
     "benchmark-grader": ("crag_dspy.evaluator_train.benchmark", "compare graders on labelled pairs"),
+    "time-grader": ("crag_dspy.evaluator_train.speed", "measure how fast a grader is on this machine"),
 }
 
 OK, FAILED, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 141
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _log_to_stderr(debug)
     try:
         try:
-            args = _parser(arguments).parse_args(arguments)
+            args = parser(arguments).parse_args(arguments)
             return int(importlib.import_module(COMMANDS[args.command][0]).run(args))
         finally:  # now, where a reader that went away is noticed
             sys.stdout.flush()
@@ -77,20 +78,20 @@ class _Parser(argparse.ArgumentParser):
         self.exit(FAILED, f"{self.prog}: {message}\n")
 
 
-def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+def parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of all commands; only the chosen one has its arguments, because only its module is imported."""
-    parser = _Parser(
+    top = _Parser(
         prog="crag-dspy",
         description="Corrective RAG: answers whose evidence was graded, corrected and refined.",
         epilog="crag-dspy COMMAND --help explains a command.",
     )
-    parser.add_argument("--version", action="version", version=f"crag-dspy {crag_dspy.__version__}")
-    parser.add_argument("--debug", action="store_true", help="show tracebacks and the log")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    top.add_argument("--version", action="version", version=f"crag-dspy {crag_dspy.__version__}")
+    top.add_argument("--debug", action="store_true", help="show tracebacks and the log")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
     if chosen is not None and chosen not in COMMANDS:
         near = difflib.get_close_matches(chosen, COMMANDS, 1)
-        parser.error(
+        top.error(
             f"no command {chosen!r}: "
             + (f"did you mean {near[0]!r}?" if near else f"use {', '.join(COMMANDS)}")
         )
@@ -103,7 +104,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         )
         if name == chosen:
             importlib.import_module(module).add_arguments(command)
-    return parser
+    return top
 
 
 def _log_to_stderr(debug: bool) -> None:
