@@ -122,16 +122,12 @@ class Run:
     def write(self, name: str, data: Any) -> None:
         """Write a JSON file of the run, whole or not at all. In memory: nothing."""
         if self.folder is not None:
-            write_whole(
-                self.folder / name, json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
-            )
+            write_whole(self.folder / name, pretty(data))
 
     def save_program(self, program: dspy.Module) -> None:
         """`program.save` into the run, whole or not at all. In memory: nothing."""
         if self.folder is not None:
-            part = self.folder / f".{os.getpid()}.{PROGRAM}"
-            program.save(str(part))
-            part.replace(self.folder / PROGRAM)
+            save_results(self.folder, program)
 
     def close(self) -> None:
         if self._file is not None:
@@ -148,6 +144,20 @@ class Run:
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """The results in a file, without a torn last line. Raises `ConfigError` naming a line that is damaged."""
     return _parsed(path.read_bytes(), path)[0]
+
+
+def save_results(folder: str | Path, program: dspy.Module, metrics: Mapping[str, Any] | None = None) -> None:
+    """Write the program, and the summary where there is one, into the folder of a run that is done."""
+    path = Path(folder).expanduser()
+    part = path / f".{os.getpid()}.{PROGRAM}"
+    program.save(str(part))
+    part.replace(path / PROGRAM)
+    if metrics is not None:
+        write_whole(path / METRICS, pretty(metrics))
+
+
+def pretty(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
 def versions() -> dict[str, str]:

@@ -16,7 +16,15 @@ import numpy as np
 
 from crag_dspy.actions import Action, Policy, Thresholds
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.devset_arrays import ACTIONS, DevsetArrays, checked_policy, read_devset
+from crag_dspy.optimize.devset_arrays import (
+    ACTIONS,
+    AMBIGUOUS,
+    CORRECT,
+    INCORRECT,
+    DevsetArrays,
+    checked_policy,
+    read_devset,
+)
 from crag_dspy.optimize.frontier import FrontierPoint, pareto
 from crag_dspy.optimize.intervals import Interval, mean_interval
 from crag_dspy.optimize.landscape import best_placed, landscape
@@ -100,6 +108,13 @@ class BestThresholds:
     def oracle(self) -> float:
         """The mean outcome if every question took its best action: no thresholds can do better."""
         return float(np.where(self._reachable, self.devset.values, -np.inf).max(axis=1).mean())
+
+    def always(self, action: Action) -> float:
+        """The mean outcome if every question took this action, where it can be taken at all."""
+        column = ACTIONS.index(action)
+        forced = np.where(self.devset.empty, INCORRECT, AMBIGUOUS)
+        taken = np.where(self._reachable[:, column], column, forced)
+        return float(self.devset.values[np.arange(self.n), taken].mean())
 
     def value_at(self, upper: float, lower: float) -> float:
         """The mean outcome at any other pair."""
@@ -188,9 +203,9 @@ class BestThresholds:
     @property
     def _reachable(self) -> Bools:
         reachable = np.ones((self.n, 3), dtype=bool)
-        reachable[self.devset.unsure, 1] = False
-        reachable[self.devset.unsure & ~np.isfinite(self.devset.top), 0] = False
-        reachable[self.devset.empty] = [False, True, False]
+        reachable[self.devset.unsure, INCORRECT] = False
+        reachable[self.devset.unsure & ~np.isfinite(self.devset.top), CORRECT] = False
+        reachable[self.devset.empty] = np.arange(3) == INCORRECT
         return reachable
 
 
@@ -226,7 +241,7 @@ def best_thresholds(
         upper=pair.upper,
         lower=pair.lower,
         value=math.fsum(devset.values[np.arange(devset.n), chosen]) / devset.n,
-        searches=int((chosen != 0).sum()),
+        searches=int((chosen != CORRECT).sum()),
         policy=known,
         upper_range=pair.upper_range,
         lower_range=pair.lower_range,
