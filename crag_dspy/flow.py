@@ -12,6 +12,8 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import dspy
+
 Flow = Generator["Call | Together", Any, Any]
 
 
@@ -75,6 +77,19 @@ def _do(wanted: Call | Together) -> Any:
 async def _ado(wanted: Call | Together) -> Any:
     if isinstance(wanted, Together):
         return list(await asyncio.gather(*(adrive(flow) for flow in wanted.flows)))
-    if hasattr(wanted.part, "acall"):
+    # Every dspy.Module has an `acall`, which works only where there is an `aforward`.
+    if hasattr(wanted.part, "acall" if not isinstance(wanted.part, dspy.Module) else "aforward"):
         return await wanted.part.acall(**wanted.arguments)
-    return await asyncio.to_thread(wanted.part, **wanted.arguments)
+    return await in_thread(wanted.part, **wanted.arguments)
+
+
+async def in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """`asyncio.to_thread`, which before Python 3.12 waits forever for a function that raises StopIteration."""
+
+    def call() -> Any:
+        try:
+            return function(*args, **kwargs)
+        except StopIteration as error:
+            raise RuntimeError(f"{function!r} raised StopIteration") from error
+
+    return await asyncio.to_thread(call)

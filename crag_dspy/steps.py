@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 import dspy
 
 from crag_dspy.contracts import Grader, Retriever, WebSearch
+from crag_dspy.flow import in_thread
 from crag_dspy.passages import Passage, as_passages
 
 
@@ -51,14 +51,14 @@ class Grade(dspy.Module):
         return _bounded(self.part.score(question, texts), len(texts), self.part)
 
     async def aforward(self, question: str, texts: Sequence[str]) -> list[float | None]:
-        scores = await asyncio.to_thread(self.part.score, question, texts)
+        scores = await in_thread(self.part.score, question, texts)
         return _bounded(scores, len(texts), self.part)
 
 
 async def _acall(part: Any, *arguments: Any) -> Any:
     if hasattr(part, "acall"):
         return await part.acall(*arguments)
-    return await asyncio.to_thread(part, *arguments)
+    return await in_thread(part, *arguments)
 
 
 def _distinct(result: Any) -> list[Passage]:
