@@ -21,6 +21,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is not a failure: what a property test finds must not depend on how long an example takes.
+settings.register_profile("crag-dspy", deadline=None)
+settings.load_profile("crag-dspy")
 
 # Read when dspy and huggingface_hub are first imported, so they are set before any test module is imported.
 # Subprocesses that tests start inherit them.
