@@ -165,6 +165,7 @@ class GraderTrainer(Trainer):
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         super()._save_checkpoint(model, trial)
+        self.accelerator.wait_for_everyone()  # each process writes its own random state
         if self.is_world_process_zero():
             (self._folder(self.state.global_step) / WHOLE).touch()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -115,9 +116,7 @@ def _freeze(backbone: Any, parts: tuple[str, ...]) -> None:
             value.requires_grad_(False)
 
 
-def save_trained(
-    prepared: Prepared, folder: Path, spec: GraderSpec, tokenizer: Any, scratch: Path
-) -> GraderSpec:
+def save_trained(prepared: Prepared, folder: Path, spec: GraderSpec, tokenizer: Any) -> GraderSpec:
     """Write the grader: an adapter alone after LoRA (`spec.base` names its base), else whole weights."""
     scorer: Any = prepared.learner.scorer
     head = scorer.head.state_dict() if isinstance(scorer, Segments) else None
@@ -126,8 +125,9 @@ def save_trained(
     for config in prepared.peft.peft_config.values():
         config.base_model_name_or_path = spec.base
         config.inference_mode = True
-    prepared.peft.save_pretrained(str(scratch), save_embedding_layers=False)
-    return save_artefact(folder, spec, tokenizer=tokenizer, adapter=scratch, head=head)
+    with tempfile.TemporaryDirectory() as scratch:
+        prepared.peft.save_pretrained(scratch, save_embedding_layers=False)
+        return save_artefact(folder, spec, tokenizer=tokenizer, adapter=scratch, head=head)
 
 
 def parameter_groups(learner: Learner, training: TrainingSection) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -141,7 +142,7 @@ def train_grader(
                 "made_with": {"recipe": recipe.model_dump(mode="json"), "versions": config["versions"]},
             }
         )
-        learner.save_trained(prepared, run / "grader", whole, base.tokenizer, run / "checkpoints" / "adapter")
+        learner.save_trained(prepared, run / "grader", whole, base.tokenizer)
         _write(run / "metrics.json", metrics)
         rows = [{**asdict(each), "raw": raw} for each, raw in zip(dev, raws, strict=True)]
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
@@ -169,6 +170,8 @@ def _claim(run: Path, config: dict[str, Any], resume: bool) -> Path | None:
     from crag_dspy.evaluator_train.fitting import last_whole_checkpoint
 
     file = run / "config.json"
+    if _rank() > 0:  # of many processes the first one claims
+        return last_whole_checkpoint(run / "checkpoints") if resume else None
     if file.is_file():
         if not resume:
             raise ConfigError(f"out: {run.name} already holds a run: resume it, or name another folder")
@@ -183,6 +186,11 @@ def _claim(run: Path, config: dict[str, Any], resume: bool) -> Path | None:
     run.mkdir(parents=True, exist_ok=True)
     _write(file, config)
     return None
+
+
+def _rank() -> int:
+    """Number of this process among those that torchrun or accelerate started; 0 when it is alone."""
+    return int(os.environ.get("RANK", "0"))
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any], part: str) -> str:
@@ -248,6 +256,8 @@ def run(args: argparse.Namespace) -> int:
             "no --dev: %d pairs, a tenth of the questions, are kept apart for development", len(dev)
         )
     result = train_grader(train, dev, recipe, args.out, resume=args.resume, progress=sys.stderr.isatty())
+    if _rank() > 0:
+        return 0
     if args.json:
         sys.stdout.write(json.dumps({**asdict(result), "grader": str(result.grader)}) + "\n")
         return 0

@@ -1,0 +1,64 @@
+"""Merging folds the adapter in: the same scores from one folder that names no base."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from crag_dspy.evaluator_train import merge as merging
+from crag_dspy.evaluator_train import train as training
+from crag_dspy.evaluator_train.recipe import Recipe
+from crag_dspy.evaluator_train.targets import Target
+
+from crag_dspy.errors import ConfigError
+from crag_dspy.graders import T5Grader
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def run(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("merge")
+    base = tiny.save_plain(root / "base", "regression")
+    plain = {
+        "grader": {"name": "toy", "base": str(base), "head": "regression", "max_length": 48},
+        "lora": {"r": 4},
+        "training": {"max_steps": 10, "learning_rate": 1e-2, "precision": "fp32", "evaluate_every": 10},
+    }
+    pairs = [Target(*pair) for pair in tiny.make_pairs(160)]
+    training.train_grader(pairs[:120], pairs[120:], Recipe.model_validate(plain), root / "run")
+    return root / "run"
+
+
+@pytest.mark.parametrize("storage", ["fp32", "int8"])
+def test_a_merged_grader_stands_alone_with_the_same_scores(
+    tiny: Any, run: Path, tmp_path: Path, storage: Any
+) -> None:
+    pairs = [(question, text) for question, text, _ in tiny.make_pairs(30, seed=5)]
+    adapter = T5Grader.from_pretrained(run / "grader", precision="fp32")
+    spec = merging.merge(run / "grader", tmp_path / "whole", storage=storage, name="portable")
+    merged = T5Grader.from_pretrained(tmp_path / "whole", precision="fp32")
+
+    assert (spec.name, spec.base) == ("portable", "")
+    assert merged.fingerprint == spec.fingerprint
+    near = 1e-5 if storage == "fp32" else 0.05
+    assert merged.score_pairs(pairs) == pytest.approx(adapter.score_pairs(pairs), abs=near)
+    with pytest.raises(ConfigError, match="already holds a grader"):
+        merging.merge(run / "grader", tmp_path / "whole")
+
+
+def test_the_command_says_what_it_wrote(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = argparse.ArgumentParser()
+    merging.add_arguments(parser)
+
+    status = merging.run(parser.parse_args([str(run / "grader"), "--out", str(tmp_path / "whole"), "--json"]))
+
+    said = json.loads(capsys.readouterr().out)
+    assert status == 0
+    assert said["fingerprint"] == T5Grader.from_pretrained(tmp_path / "whole").fingerprint
+    assert said["bytes"] == sum(path.stat().st_size for path in (tmp_path / "whole").iterdir())
