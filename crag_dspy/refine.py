@@ -7,7 +7,9 @@ the best are put back together in the order in which they stood.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Literal, get_args
 
 from crag_dspy.errors import ConfigError
@@ -20,7 +22,8 @@ STRIP_MODES: tuple[StripMode, ...] = get_args(StripMode)
 Span = tuple[int, int]
 
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)", re.M)
-_TABLE_RULE = re.compile(r"^ {0,3}\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)*\|?[ \t]*$")
+# With a bar: a line of dashes alone underlines a heading or parts two paragraphs.
+_TABLE_RULE = re.compile(r"^ {0,3}(?=[^|]*\|)\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 # One unit of a window: a word with the white space after it, or one character of a script without spaces.
 _UNIT = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]\s*|[^\s\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+\s*"
@@ -98,15 +101,25 @@ def with_header(strip: Strip) -> str:
     if "|" not in strip.text:
         return strip.text
     header = table_header(strip.passage.text, strip.start)
-    return strip.text if header is None or strip.text.startswith(header) else f"{header}\n{strip.text}"
+    return strip.text if header is None else f"{header}\n{strip.text}"
 
 
 def table_header(text: str, position: int) -> str | None:
-    """The two header lines of the Markdown table that holds `position`, None when no table does."""
+    """The two header lines above `position` in its Markdown table; None outside of tables and within a header."""
+    tables = _tables(text)
+    i = bisect_right(tables, position, key=lambda table: table[0]) - 1
+    return tables[i][2] if i >= 0 and position < tables[i][1] else None
+
+
+@lru_cache(maxsize=64)  # asked once a row, and the row of a long table must not read the whole text again
+def _tables(text: str) -> list[tuple[int, int, str]]:
+    """The rows below the header of every table, as a span, and that header."""
+    tables = []
     for start, end, kind in _blocks(text):
-        if kind == "table" and start <= position < end:
-            return "\n".join(text[start:end].splitlines()[:2])
-    return None
+        if kind == "table":
+            head = text[start:end].splitlines(keepends=True)[:2]
+            tables.append((start + len("".join(head)), end, "\n".join(line.strip() for line in head)))
+    return tables
 
 
 def _units(text: str) -> list[Span]:
@@ -144,7 +157,7 @@ def _blocks(text: str) -> list[tuple[int, int, str]]:
             )
             add(i, end, "code")
             i = end
-        elif i + 1 < len(lines) and "|" in lines[i] and _TABLE_RULE.match(lines[i + 1].rstrip("\r\n")):
+        elif i + 1 < len(lines) and "|" in lines[i] and _TABLE_RULE.match(lines[i + 1].rstrip()):
             end = i + 2
             while end < len(lines) and "|" in lines[end]:
                 end += 1
