@@ -136,7 +136,7 @@ class LlamaEngine(Held):
 
     def stream(self, request: lm15.Request) -> Iterator[Any]:
         """The whole reply as events, once it is there."""
-        return lm15.response_to_events(self.complete(request))
+        yield from lm15.response_to_events(self.complete(request))
 
     def close(self) -> None:
         """Free the model's memory, for every engine of this file; the next request loads it again."""

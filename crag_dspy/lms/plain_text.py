@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import dspy
 from dspy.adapters.utils import apply_output_field_defaults, format_field_value
+from dspy.utils.exceptions import AdapterParseError
 
 from crag_dspy.lms.plain_values import read_value
 from crag_dspy.lms.worked_examples import worked_examples
@@ -60,7 +61,9 @@ class PlainTextAdapter(dspy.Adapter):
         inputs: dict[str, Any],
     ) -> list[dict[str, Any]]:
         """Stop the reply where the answer ends, then run DSPy's own pipeline."""
-        return super().__call__(lm, self._stopping(lm, lm_kwargs, signature), signature, demos, inputs)
+        lm_kwargs = self._stopping(lm, lm_kwargs, signature)
+        replies: list[dict[str, Any]] = super().__call__(lm, lm_kwargs, signature, demos, inputs)
+        return replies
 
     async def acall(
         self,
@@ -71,7 +74,9 @@ class PlainTextAdapter(dspy.Adapter):
         inputs: dict[str, Any],
     ) -> list[dict[str, Any]]:
         """The same, awaited."""
-        return await super().acall(lm, self._stopping(lm, lm_kwargs, signature), signature, demos, inputs)
+        lm_kwargs = self._stopping(lm, lm_kwargs, signature)
+        replies: list[dict[str, Any]] = await super().acall(lm, lm_kwargs, signature, demos, inputs)
+        return replies
 
     def format(
         self, signature: type[Signature], demos: list[dict[str, Any]], inputs: dict[str, Any]
@@ -80,7 +85,8 @@ class PlainTextAdapter(dspy.Adapter):
         shown = [demo for demo in demos if _is_whole(signature, demo)]
         if not shown and self.examples:
             shown = worked_examples(signature, inputs)
-        return super().format(signature, shown, inputs)
+        messages: list[dict[str, Any]] = super().format(signature, shown, inputs)
+        return messages
 
     def format_system_message(self, signature: type[Signature]) -> str:
         """The instructions; for several outputs also their labels, and the choices of those that have some."""
@@ -150,8 +156,8 @@ class PlainTextAdapter(dspy.Adapter):
             raise self._unreadable(signature, completion, f"nothing for {', '.join(missing)}")
         return fields
 
-    def _unreadable(self, signature: type[Signature], completion: str, message: str) -> Exception:
-        return dspy.utils.exceptions.AdapterParseError(
+    def _unreadable(self, signature: type[Signature], completion: str, message: str) -> AdapterParseError:
+        return AdapterParseError(
             adapter_name=type(self).__name__, signature=signature, lm_response=completion, message=message
         )
 

@@ -32,8 +32,8 @@ def read_value(text: str, annotation: Any) -> Any:
     if get_origin(annotation) is Literal:
         return _choice(line, {str(choice): choice for choice in get_args(annotation)})
     if isinstance(annotation, enum.EnumMeta):
-        members = {str(member.value): member for member in annotation}
-        return _choice(line, {**{member.name: member for member in annotation}, **members})
+        named: dict[str, Any] = dict(annotation.__members__)
+        return _choice(line, named | {str(member.value): member for member in named.values()})
     if annotation == list[str] and not line.startswith("["):
         return [bare(item) for item in re.split(r"[;,，；、]", line) if item.strip()]
     return parse_value(line, annotation)

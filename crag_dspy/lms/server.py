@@ -42,7 +42,9 @@ def _close_all() -> None:
 class LlamaServer(Held):
     """A GGUF file that loads when it is first asked, is shared by copies and threads, and unloads at exit.
 
-    Calls of several threads are queued by llama.cpp itself, which computes without the interpreter's lock.
+    Calls of several threads are queued by llama.cpp itself, which computes without the interpreter's lock. A
+    forked child loads its own. Where the parent had loaded before it forked, a child must end as those of
+    `multiprocessing` do (`os._exit`): the C++ library's own clean-up would wait for threads that it does not have.
     """
 
     def __init__(self, path: str, context: int, threads: int, verbose: bool) -> None:
