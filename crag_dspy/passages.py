@@ -44,10 +44,10 @@ class Passage:
             "id": self.id,
             "title": self.title,
             "url": self.url,
-            "score": self.score,
+            "score": _plain(self.score),
             "text": self.text,
         }
-        return {**plain, "metadata": dict(self.metadata)} if self.metadata else plain
+        return {**plain, "metadata": _plain(self.metadata)} if self.metadata else plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,9 @@ def as_passages(result: Any) -> list[Passage]:
         items: Iterable[Any] = [result]
     elif hasattr(result, "passages"):
         items = _with_scores(result)
-    elif isinstance(result, Iterable):
+    elif isinstance(result, Iterable) and not hasattr(
+        result, "items"
+    ):  # a dspy.Example iterates over its names
         items = result
     else:
         items = [result]
@@ -170,6 +172,19 @@ def _build(fields: Mapping[str, Any], metadata: dict[str, Any]) -> Passage:
 def _attributes(item: Any) -> dict[str, Any]:
     names = (*TEXT_FIELDS, *SCORE_FIELDS, "id", "pid", "title", "url", "metadata")
     return {name: getattr(item, name) for name in names if hasattr(item, name)}
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold of metadata: dates, arrays and the like as text, NaN and infinity as null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (str, int)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item) for item in value]
+    return str(value)
 
 
 def _number(value: Any) -> float | None:
