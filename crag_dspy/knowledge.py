@@ -21,11 +21,15 @@ WEB_OPEN, WEB_CLOSE = "<web>", "</web>"
 
 # Format characters hide text or reorder it; the joiners that real scripts need (U+200C, U+200D) are dropped with them.
 _KEPT_CONTROLS = {"\n", "\t"}
+_LINE_BREAK = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn"}
-_MARKER = re.compile(r"[<＜‹〈](\s*[/／]?\s*[wｗ][eｅ][bｂ]\b[^>＞›〉\n]{0,40})[>＞›〉]", re.I)
+_MARKER = re.compile(r"[<＜‹〈](\s*[/／]?\s*[wｗ][eｅ][bｂ]\b[^<＜‹〈>＞›〉\n]{0,40})([>＞›〉]?)", re.I)
 # What gives a text structure for an adapter or a chat template: DSPy's field headers, turn markers of model families.
-_STRUCTURE = re.compile(r"\[\[(?=\s*##)|(?<=##)\s*\]\]|<(?=\|)|<(?=(?:start|end)_of_turn>)|\[(?=/?INST\])|<(?=</?SYS>>)")
-_CITATION = re.compile(r"[\[【［]\s*(\d{1,3})\s*[\]】］]")
+_STRUCTURE = re.compile(
+    r"\[\[(?=\s*##)|(?<=##)\s*\]\]|<(?=\|)|<(?=(?:start|end)_of_turn>)|\[(?=/?INST\])|<(?=</?SYS>>)"
+)
+# [2], and [1, 3] or [2-4], in any width of bracket.
+_CITATION = re.compile(r"[\[【［]\s*(\d{1,3}(?:\s*[,，、;；–-]\s*\d{1,3})*)\s*[\]】］]")
 _HEADING = re.compile(r"^(\s*)((?:internal|web) evidence)\b", re.I | re.M)
 
 
@@ -55,16 +59,21 @@ def _line(number: int, strip: Strip) -> str:
 
 def as_data(text: str) -> str:
     """Retrieved text as the language model may read it: visible, without our own markers, numbers and headings."""
-    escaped = _MARKER.sub(r"&lt;\1&gt;", visible(text))
+    escaped = _MARKER.sub(lambda match: f"&lt;{match[1]}" + ("&gt;" if match[2] else ""), visible(text))
     escaped = _STRUCTURE.sub(lambda match: {"[": "(", "<": "‹"}.get(match[0][0], ")"), escaped)
     escaped = _HEADING.sub(r"\1(\2)", escaped)
     return _CITATION.sub(r"(\1)", escaped)
 
 
 def visible(text: str) -> str:
-    """Text without what a reader cannot see: control, format (zero-width, bidirectional) and unassigned characters."""
+    """Text without what a reader cannot see: control, format (zero-width, bidirectional) and unassigned characters.
+
+    Every kind of line break becomes a newline.
+    """
     return "".join(
-        char for char in text if char in _KEPT_CONTROLS or unicodedata.category(char) not in _HIDDEN
+        char
+        for char in _LINE_BREAK.sub("\n", text)
+        if char in _KEPT_CONTROLS or unicodedata.category(char) not in _HIDDEN
     )
 
 
@@ -78,10 +87,29 @@ class Citations:
 
 
 def check_citations(answer: str, sources: int) -> Citations:
-    """Keep `[n]` with 1 <= n <= `sources`, drop the others from the text and say which."""
-    found = [int(match[1]) for match in _CITATION.finditer(answer)]
+    """Keep `[n]` with 1 <= n <= `sources`, drop the others from the text and say which.
+
+    In `[1, 16]` of five sources only the 16 is dropped; `[2-4]` cites 2, 3 and 4.
+    """
+    found = [n for match in _CITATION.finditer(answer) for n in _numbers(match[1])]
     dropped = tuple(dict.fromkeys(n for n in found if not 1 <= n <= sources))
     if dropped:
-        answer = _CITATION.sub(lambda m: m[0] if int(m[1]) not in dropped else "", answer)
+        answer = _CITATION.sub(lambda match: _without(match, dropped), answer)
         answer = re.sub(r"[ \t]{2,}", " ", re.sub(r"\s+([.,;:!?。，；：！？])", r"\1", answer)).strip()
     return Citations(answer, tuple(dict.fromkeys(n for n in found if n not in dropped)), dropped)
+
+
+def _numbers(inside: str) -> list[int]:
+    numbers: list[int] = []
+    for part in re.split(r"\s*[,，、;；]\s*", inside):
+        first, *last = map(int, re.split(r"\s*[–-]\s*", part))
+        numbers += range(first, last[-1] + 1) if last and last[-1] > first else [first, *last]
+    return numbers
+
+
+def _without(match: re.Match[str], dropped: Sequence[int]) -> str:
+    numbers = _numbers(match[1])
+    kept = [str(n) for n in numbers if n not in dropped]
+    if len(kept) == len(numbers):
+        return match[0]
+    return f"[{', '.join(kept)}]" if kept else ""

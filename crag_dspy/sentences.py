@@ -38,7 +38,7 @@ _ONLY_INITIALS = re.compile(r"\s*(?:[A-Z]\.[ \t]*)+$")
 # "来自U.S.海军": nor does an initial end one right before another.
 _INITIAL_TAIL = re.compile(r"(?<![A-Za-z])[A-Z]\.$")
 _INITIAL = re.compile(r"[A-Z]\.")
-# "1. Introduction": the number of a list item at the start of a line waits for its text. "42." elsewhere may be an answer.
+# "1. Introduction": a number at the start of a line waits for its text; "42." elsewhere may be an answer.
 _ONLY_NUMBER = re.compile(r"[ \t]*\(?\d{1,3}[.)．][ \t]*$")
 # What decides stands right before the boundary; reading further back would make long texts quadratic.
 _NEAR = 64

@@ -16,7 +16,8 @@ from crag_dspy.refine import STRIP_MODES, decompose, select, strips_of, with_hea
 pieces = st.one_of(
     st.characters(),
     st.characters(categories=["Cs"]),
-    st.sampled_from([*"。！？.!?\n \t\"'”」』）)|`-#３．1aA“「", "\r\n", "```\n", "|--|\n", "et al. ", "fig. ", "他问。"]),
+    st.sampled_from([*"。！？.!?\n \t\"'”」』）)|`-#３．1aA“「", "\r\n", "```\n", "|--|\n", "et al. "]),
+    st.sampled_from(["fig. ", "他问。", "Dr. ", "1. ", "U.S."]),
 )
 texts = st.lists(pieces, max_size=60).map("".join)
 
