@@ -77,11 +77,12 @@ def _hint(said: str, has_tenant: bool) -> str:
     lower = said.lower()
     if "multi-tenancy" in lower or "tenant" in lower:
         return " (check the tenant's name)" if has_tenant else " (this collection has tenants: pass tenant=)"
-    if "could not find class" in lower or "class not found" in lower or "collection not found" in lower:
-        return " (check the collection's name; import_passages fills one that create_collection made)"
-    if "no such prop" in lower:
+    missing = any(words in lower for words in ("not find", "not found", "no such", "does not exist"))
+    if missing and "prop" in lower:
         return " (name its properties: text_property=, title_property=, url_property=, metadata=)"
-    if "vectorizer" in lower or "could not vectorize" in lower or "vector search" in lower:
+    if missing and ("class" in lower or "collection" in lower):
+        return " (check the collection's name; create_collection makes one, import_passages fills it)"
+    if "vectoriz" in lower:
         return " (the server has no vectorizer for this collection: pass embedder=)"
     if "401" in lower or "unauthenticated" in lower or "anonymous access not enabled" in lower:
         return " (set WEAVIATE_API_KEY or pass key=)"

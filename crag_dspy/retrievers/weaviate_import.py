@@ -142,6 +142,7 @@ class _Target:
         self._store = store
         self._report = report
         self._seen: set[UUID] = set()
+        self._vector_name = store.vector_name
         self._names = self._tried(self._prepared)
         if store.text_property not in self._names:
             raise ConfigError(
@@ -194,6 +195,8 @@ class _Target:
             raise ConfigError(f"collection {store.collection!r} {wrong}")
         if store.tenant is not None and not collection.tenants.exists(store.tenant):
             collection.tenants.create([store.tenant])
+        if self._vector_name is None and len(config.vector_config or ()) == 1:
+            (self._vector_name,) = config.vector_config
         return {prop.name for prop in config.properties}
 
     def _properties(self, passage: Passage) -> dict[str, Any]:
@@ -234,7 +237,7 @@ class _Target:
             rows = embedder.embed([f"{one.title}\n{one.text}" if one.title else one.text for one in passages])
             for at, row in zip(missing, rows, strict=True):
                 vectors[at] = row.tolist()
-        named = self._store.vector_name
+        named = self._vector_name
         return [{named: vector} if named and vector is not None else vector for vector in vectors]
 
     def _write(self, objects: Mapping[UUID, dict[str, Any]], vectors: Sequence[Any]) -> dict[int, str]:

@@ -7,7 +7,7 @@ query and the text share, and hybrid search adds that to the cosine), its indexe
 and limits; near-text uses a toy vectorizer. So tests that pass here show that requests and replies fit together,
 and not how good a search is.
 
-The tests marked with the fixture `place` run against a true Weaviate as well when CRAG_TEST_WEAVIATE_URL names one
+Tests that take the fixture `place` run against a true Weaviate as well when CRAG_TEST_WEAVIATE_URL names one
 (`http://localhost:8080`; CRAG_TEST_WEAVIATE_GRPC_PORT when its gRPC port is not 50051). They make collections
 named CragTest..., and remove them.
 """
@@ -32,7 +32,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-VERSION = "1.36.0"
+VERSION = "1.40.2"
 
 
 class RefusedError(Exception):
@@ -302,7 +302,8 @@ def _with_defaults(schema: dict[str, Any]) -> dict[str, Any]:
         **quantizers,
     }
     vectors = {
-        name: {"vectorIndexConfig": hnsw, **config} for name, config in schema.get("vectorConfig", {}).items()
+        name: {"vectorIndexType": "hnsw", "vectorIndexConfig": hnsw, **config}
+        for name, config in schema.get("vectorConfig", {}).items()
     }
     properties = [
         {"indexFilterable": True, "indexSearchable": prop["dataType"][0] == "text", **prop}
@@ -406,7 +407,7 @@ def _ranked(request: Any, collection: Collection, objects: Sequence[Stored]) -> 
         return _nearest(objects, _vectorized(request.near_text.query[0], collection), [])
     if request.HasField("hybrid_search"):
         asked = request.hybrid_search
-        alpha = asked.alpha_param if asked.use_alpha_param else asked.alpha or 0.75
+        alpha = asked.alpha_param if asked.HasField("alpha_param") else asked.alpha or 0.75
         packed = asked.vectors[0].vector_bytes if asked.vectors else asked.vector_bytes
         words = {one.uuid: _overlap(asked.query, one, collection, asked.properties) for one in objects}
         top = max(words.values(), default=0.0) or 1.0
@@ -518,7 +519,7 @@ class Place:
         return weaviate.connect_to_local(host, int(port), self.grpc_port, skip_init_checks=True)
 
 
-_PLACES = ["protocol", "true"] if os.environ.get("CRAG_TEST_WEAVIATE_URL") else ["protocol"]
+_TRUE = [pytest.param("true", marks=pytest.mark.weaviate)] if os.environ.get("CRAG_TEST_WEAVIATE_URL") else []
 
 
 @pytest.fixture
@@ -530,7 +531,7 @@ def weaviate_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WeaviateServer]
     server.stop()
 
 
-@pytest.fixture(params=_PLACES)
+@pytest.fixture(params=["protocol", *_TRUE])
 def place(request: pytest.FixtureRequest) -> Place:
     """The protocol server, and a true Weaviate where there is one."""
     if request.param == "protocol":
