@@ -208,6 +208,23 @@ def action_accuracy(
     )
 
 
+# By name, for command lines and configurations.
+METRICS: dict[str, Metric] = {
+    metric.__name__: metric
+    for metric in (
+        contains,
+        contains_word,
+        exact_match,
+        token_f1,
+        choice_accuracy,
+        claim_accuracy,
+        grounded,
+        abstention,
+        action_accuracy,
+    )
+}
+
+
 def gold_answers(example: Any) -> list[str]:
     """`example.answers`, or `example.answer` as a list. Raises `ConfigError` when there is neither."""
     for name in ("answers", "answer"):
