@@ -1,8 +1,8 @@
 """Correction for programs that already exist, in one line and without touching their prompts.
 
-    dspy.configure(rm=as_rm(retriever))            # what `dspy.Retrieve` calls
-    dspy.ReAct("question -> answer", tools=[as_tool(retriever)])
-    program = corrective(my_rag, search=TavilySearch())
+dspy.configure(rm=as_rm(retriever))            # what `dspy.Retrieve` calls
+dspy.ReAct("question -> answer", tools=[as_tool(retriever)])
+program = corrective(my_rag, search=TavilySearch())
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ import dspy
 
 from crag_dspy.corrective import CorrectiveRetriever
 from crag_dspy.errors import ConfigError
-from crag_dspy.flow import Call, Flow, adrive, drive
+from crag_dspy.flow import Call, Flow, adrive, drive, in_thread
 from crag_dspy.held import Held
 
 # Attribute names under which programs keep their retrieval when its type does not tell.
 RETRIEVAL_NAMES = ("retrieve", "retriever", "retrieval", "search", "rm")
 
 
-def corrective(program: dspy.Module, *attributes: str, grader: Any = "mini", search: Any = None, **settings: Any) -> Any:
+def corrective(
+    program: dspy.Module, *attributes: str, grader: Any = "mini", search: Any = None, **settings: Any
+) -> Any:
     """A copy of `program` whose retrieval is corrected; its prompts, demos and language models stay as they are.
 
     Args:
@@ -43,30 +45,43 @@ def corrective(program: dspy.Module, *attributes: str, grader: Any = "mini", sea
     for name in names:
         source = getattr(program, name)
         retrieve = None if isinstance(source, dspy.Retrieve) else source
+        gives_list = not isinstance(source, dspy.Module) and not _is_embeddings(source)
         k = getattr(source, "k", None)
         given = {"k": k, **settings} if isinstance(k, int) and k > 0 else settings
-        setattr(corrected, name, CorrectedRetrieve(CorrectiveRetriever(retrieve, grader, search, **given)))
+        retriever = CorrectiveRetriever(retrieve, grader, search, **given)
+        setattr(corrected, name, CorrectedRetrieve(retriever, gives_list))
     return corrected
 
 
-class CorrectedRetrieve(dspy.Module):
-    """Stands where a `dspy.Retrieve` or `dspy.Embeddings` stood: called with a query, has `.passages`."""
+class Texts(list[str]):
+    """The texts of the evidence, for a program whose own retrieval was a function; most of those return a list."""
 
-    def __init__(self, corrective: CorrectiveRetriever) -> None:
+    @property
+    def passages(self) -> list[str]:
+        return list(self)
+
+
+class CorrectedRetrieve(dspy.Module):
+    """Stands where a program's retrieval stood, and is called with a query as it was.
+
+    Gives a prediction with `.passages`, as `dspy.Retrieve` and `dspy.Embeddings` do, or `Texts` when `gives_list`.
+    """
+
+    def __init__(self, corrective: CorrectiveRetriever, gives_list: bool = False) -> None:
         super().__init__()
         self.corrective = corrective
+        self.gives_list = gives_list
 
-    def forward(self, query: str, k: int | None = None, **_: Any) -> dspy.Prediction:
+    def forward(self, query: str, k: int | None = None, **_: Any) -> dspy.Prediction | Texts:
         return drive(self._flow(query, k))
 
-    async def aforward(self, query: str, k: int | None = None, **_: Any) -> dspy.Prediction:
+    async def aforward(self, query: str, k: int | None = None, **_: Any) -> dspy.Prediction | Texts:
         return await adrive(self._flow(query, k))
 
     def _flow(self, query: str, k: int | None) -> Flow:
         found = yield Call(self.corrective, question=query)
-        if k is not None:
-            found.passages = found.passages[:k]
-        return found
+        found.passages = found.passages[:k]
+        return Texts(found.passages) if self.gives_list else found
 
 
 class CorrectedRM(Held):
@@ -102,10 +117,21 @@ def as_tool(corrective: CorrectiveRetriever, name: str = "search_evidence") -> d
         """Find passages that answer a question; what is irrelevant has been removed and the web was asked if needed."""
         return corrective(question=question).knowledge or "No evidence was found."
 
-    return dspy.Tool(search_evidence, name=name)
+    return EvidenceTool(search_evidence, name=name)
+
+
+class EvidenceTool(dspy.Tool):
+    """A tool that does not hold up the event loop of an async agent: `dspy.Tool` calls functions right in it."""
+
+    async def acall(self, **kwargs: Any) -> Any:
+        return await in_thread(self, **kwargs)
 
 
 def _retrieves(name: str, value: Any) -> bool:
-    if isinstance(value, dspy.Retrieve) or type(value).__name__ == "Embeddings":
+    if isinstance(value, dspy.Retrieve) or _is_embeddings(value):
         return True
     return name in RETRIEVAL_NAMES and callable(value) and not isinstance(value, dspy.Predict)
+
+
+def _is_embeddings(value: Any) -> bool:
+    return type(value).__name__ == "Embeddings"

@@ -71,6 +71,17 @@ def test_a_dspy_retrieve_and_its_k_are_taken_over(scripted_lm: Callable[..., Any
     assert corrected.retrieve.corrective.settings.k == 2
 
 
+def test_a_retrieval_that_gave_a_list_still_gives_one(scripted_lm: Callable[..., Any]) -> None:
+    class Joins(PlainRAG):
+        def forward(self, question: str) -> dspy.Prediction:
+            return self.respond(context="\n".join(self.retrieve(question)), question=question)
+
+    lm = scripted_lm({"answer": "1931"})
+    with dspy.context(lm=lm):
+        corrective(Joins(lambda query: TEXTS), grader=Grader())(question=QUESTION)
+    assert lm.requests[0].inputs["context"] == EVIDENCE[0]
+
+
 def test_a_corrected_program_saves_its_settings(tmp_path: Any) -> None:
     corrected = corrective(PlainRAG(lambda query: TEXTS), grader=Grader(), upper=0.25)
     corrected.save(tmp_path / "program.json")
