@@ -17,6 +17,12 @@ def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
         raise ConfigError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
 
 
+def check_question(value: Any) -> None:
+    """A question says something."""
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigError(f"question must be a non-empty str, got {value!r}")
+
+
 def check_whole(name: str, value: Any, least: int = 1, most: int | None = None) -> None:
     """`value` is an int (not a bool) from `least` to `most`."""
     whole = isinstance(value, int) and not isinstance(value, bool)

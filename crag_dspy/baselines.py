@@ -13,6 +13,7 @@ from dspy.utils.usage_tracker import track_usage
 
 from crag_dspy.abstain import abstention
 from crag_dspy.actions import Thresholds
+from crag_dspy.arguments import check_question
 from crag_dspy.crag import CRAG
 from crag_dspy.errors import ConfigError
 from crag_dspy.flow import Call, Flow, adrive, drive
@@ -59,6 +60,7 @@ class RAG(Saved):
         return prediction
 
     def _flow(self, question: str) -> Flow:
+        check_question(question)
         trace = Trace(question, Thresholds(1.0, -1.0), "none")
         if self.k:
             with trace.timed("retrieve"):

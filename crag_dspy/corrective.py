@@ -14,12 +14,12 @@ import dspy
 from dspy.utils.usage_tracker import track_usage
 
 from crag_dspy.actions import Action, decide
-from crag_dspy.errors import ConfigError
+from crag_dspy.arguments import check_choice, check_question
 from crag_dspy.flow import Call, Flow, Together, adrive, drive
 from crag_dspy.graders.adapt import as_grader
 from crag_dspy.knowledge import compose
 from crag_dspy.passages import Origin, Passage, Strip
-from crag_dspy.refine import select, strips_of, with_header
+from crag_dspy.refine import distinct, select, strips_of, with_header
 from crag_dspy.retrievers.adapt import as_retriever
 from crag_dspy.saving import Saved
 from crag_dspy.settings import Settings
@@ -70,8 +70,9 @@ class CorrectiveRetriever(Saved):
         return found
 
     def _flow(self, question: str, forced: Action | str | None) -> Flow:
-        if not isinstance(question, str) or not question.strip():
-            raise ConfigError(f"question must be a non-empty str, got {question!r}")
+        check_question(question)
+        if forced is not None:
+            check_choice("action", forced, list(map(str, Action)))
         settings, grader = self.settings, self.grade.part
         trace = Trace(question, settings.thresholds, settings.policy, grader.name, forced=forced is not None)
         if mismatch := self.grader_mismatch():
@@ -84,7 +85,7 @@ class CorrectiveRetriever(Saved):
             trace.scores = [_best(strip.score for strip in strips if strip.passage is p) for p in passages]
         else:
             trace.scores = yield from self._graded(question, [_titled(p, p.text) for p in passages], trace)
-        action = Action(forced) if forced else decide(trace.scores, settings.thresholds, settings.policy)
+        action = Action(forced) if forced else decide(trace.scores, trace.thresholds, trace.policy)
         trace.action = action
 
         internal: list[Strip] = []
@@ -99,7 +100,8 @@ class CorrectiveRetriever(Saved):
             internal, web = yield Together(
                 self._refined(question, strips, trace), self._from_web(question, trace)
             )
-        evidence = [*internal, *web]
+        evidence = distinct([*internal, *web])  # a page may say what a passage says
+        trace.dropped += [strip for strip in web if strip not in evidence]
         trace.kept = evidence
         return dspy.Prediction(
             action=action,
@@ -137,7 +139,8 @@ class CorrectiveRetriever(Saved):
 
     def _refined(self, question: str, strips: Sequence[Strip], trace: Trace) -> Flow:
         """Filter strips (grading those that are not yet) and keep the best, in source order."""
-        if any(strip.score is None for strip in strips):
+        graded = self.settings.grade_by == "strips" and any(strip.origin == "internal" for strip in strips)
+        if not graded:
             strips = yield from self._graded_strips(question, strips, trace)
         kept = select(strips, self.settings.strip_threshold, self.settings.top_n)
         chosen = {id(strip) for strip in kept}

@@ -19,6 +19,7 @@ from dspy.utils.usage_tracker import track_usage
 from crag_dspy.abstain import abstention
 from crag_dspy.actions import Action
 from crag_dspy.corrective import CorrectiveRetriever
+from crag_dspy.errors import ConfigError
 from crag_dspy.flow import Call, Flow, adrive, drive
 from crag_dspy.generate import answered, as_generator
 from crag_dspy.saving import Saved
@@ -48,6 +49,10 @@ class CRAG(Saved):
     ) -> None:
         super().__init__()
         if isinstance(retrieve, CorrectiveRetriever):
+            if grader != "mini" or search is not None:
+                raise ConfigError(
+                    "grader and search must be given to the CorrectiveRetriever, which has its own"
+                )
             self.corrective = retrieve
             self.corrective.settings.update(settings)
         else:

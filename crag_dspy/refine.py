@@ -90,10 +90,17 @@ def select(strips: Sequence[Strip], threshold: float, top_n: int) -> list[Strip]
         (i for i, strip in enumerate(strips) if strip.score is None or strip.score >= threshold),
         key=lambda i: (strips[i].score is None, -(strips[i].score or 0.0), i),
     )
-    kept: dict[str, int] = {}
-    for i in ranked:
-        kept.setdefault(" ".join(strips[i].text.split()).casefold(), i)
-    return [strips[i] for i in sorted(list(kept.values())[:top_n])]
+    best = distinct([strips[i] for i in ranked])[:top_n]
+    chosen = {id(strip) for strip in best}
+    return [strip for strip in strips if id(strip) in chosen]
+
+
+def distinct(strips: Iterable[Strip]) -> list[Strip]:
+    """Of strips that say the same, but for case and white space, the first."""
+    firsts: dict[str, Strip] = {}
+    for strip in strips:
+        firsts.setdefault(" ".join(strip.text.split()).casefold(), strip)
+    return list(firsts.values())
 
 
 def with_header(strip: Strip) -> str:

@@ -70,14 +70,14 @@ class Settings(Parameter):
     @property
     def thresholds(self) -> Thresholds:
         """Both cuts, checked against each other."""
-        return Thresholds(self.upper, self.lower)
+        values = self.__dict__.copy()
+        return Thresholds(values["upper"], values["lower"])
 
     def update(self, values: Mapping[str, Any]) -> None:
         """Set several at once, all or none: nothing changes when one of them is wrong."""
         checked = {name: _checked(name, value) for name, value in values.items()}
         Thresholds(checked.get("upper", self.upper), checked.get("lower", self.lower))
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        self.__dict__.update(checked)  # at once: another thread never sees one cut of two
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, a key a field."""
