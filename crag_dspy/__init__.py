@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from crag_dspy.graders.embedding import EmbeddingGrader
     from crag_dspy.graders.lm import LMGrader
     from crag_dspy.graders.t5 import T5Grader
-    from crag_dspy.lms.adapter import PlainTextAdapter
+    from crag_dspy.lms.plain_text import PlainTextAdapter
     from crag_dspy.lms.local import local_lm
     from crag_dspy.passages import Passage, Strip, as_passages
     from crag_dspy.refine import decompose
@@ -38,7 +38,7 @@ _HOMES = {
     "LMGrader": "graders.lm",
     "LocalIndex": "retrievers.local",
     "Passage": "passages",
-    "PlainTextAdapter": "lms.adapter",
+    "PlainTextAdapter": "lms.plain_text",
     "RAG": "baselines",
     "SelfCRAG": "baselines",
     "SelfRAG": "baselines",
