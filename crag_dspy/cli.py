@@ -23,6 +23,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ask": ("crag_dspy.commands.ask", "answer your questions from your documents"),
     "index": ("crag_dspy.commands.index", "build or update an index on disk"),
     "doctor": ("crag_dspy.commands.doctor", "say what is configured, installed and missing; sends nothing"),
+    "thresholds": (
+        "crag_dspy.optimize.thresholds_command",
+        "find the best thresholds on your questions, exactly",
+    ),
     "make-pairs": ("crag_dspy.evaluator_train.pairs", "label question-text pairs to train a grader on"),
     "train-grader": ("crag_dspy.evaluator_train.train", "train a T5 grader, with LoRA or all weights"),
     "calibrate-grader": (

@@ -94,18 +94,24 @@ def summary(rows: Sequence[Row]) -> Row:
         "rag_context_tokens": rag_read,
         "context_tokens_saved": round(1 - read / rag_read, 4) if read is not None and rag_read else None,
         "searched": _mean(row["searched"] for row in rows),
-        "actions": _actions(rows),
+        "by_expect": _by_expect(rows),
         "seconds": _mean(row["seconds"] for row in rows),
         "rag_seconds": _mean(row["rag"]["seconds"] for row in rows),
     }
 
 
-def _actions(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
-    """Where the answer is -> action -> questions."""
-    counts: dict[str, Counter[str]] = {}
-    for row in rows:
-        counts.setdefault(row["expect"], Counter())[row["action"]] += 1
-    return {expect: dict(sorted(counter.items())) for expect, counter in sorted(counts.items())}
+def _by_expect(rows: Sequence[Row]) -> dict[str, Row]:
+    """The same by where the answer is: plain RAG cannot know what only the web does, so compare on `internal` too."""
+    kinds = {row["expect"]: [other for other in rows if other["expect"] == row["expect"]] for row in rows}
+    return {
+        expect: {
+            "questions": len(some),
+            "accuracy": _mean(row["right"] for row in some),
+            "rag_accuracy": _mean(row["rag"]["right"] for row in some),
+            "actions": dict(sorted(Counter(row["action"] for row in some).items())),
+        }
+        for expect, some in sorted(kinds.items())
+    }
 
 
 def _mean(values: Any) -> float | None:

@@ -195,7 +195,15 @@ def test_a_summary_worked_by_hand() -> None:
         "rag_context_tokens": 400.0,
         "context_tokens_saved": 0.78,
         "searched": 0.4,
-        "actions": {"internal": {"ambiguous": 1, "correct": 3}, "none": {"incorrect": 1}},
+        "by_expect": {
+            "internal": {
+                "questions": 4,
+                "accuracy": 0.5,
+                "rag_accuracy": 0.5,
+                "actions": {"ambiguous": 1, "correct": 3},
+            },
+            "none": {"questions": 1, "accuracy": 1.0, "rag_accuracy": 0.0, "actions": {"incorrect": 1}},
+        },
         "seconds": 1.0,
         "rag_seconds": 2.0,
     }
