@@ -9,7 +9,6 @@ index = LocalIndex.open("my-index")
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import threading
 from dataclasses import dataclass
@@ -20,23 +19,17 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from crag_dspy.arguments import check_choice, check_whole
 from crag_dspy.errors import ConfigError, IndexMismatchError
 from crag_dspy.held import Held
-from crag_dspy.passages import Passage
-from crag_dspy.retrievers.chunking import chunk
-from crag_dspy.retrievers.documents import (
-    count_documents,
-    digest_of,
-    given_documents,
-    metadata_json,
-    read_documents,
-)
+from crag_dspy.retrievers.documents import count_documents, digest_of, given_documents, read_documents
 from crag_dspy.retrievers.embedders import as_embedder
 from crag_dspy.retrievers.fusion import fuse
 from crag_dspy.retrievers.index_record import FILE, EmbedderRecord, IndexRecord
-from crag_dspy.retrievers.passage_table import NAME, STORED, PassageTable, Snapshot
+from crag_dspy.retrievers.index_rows import STORED, passage_of, rows_of
+from crag_dspy.retrievers.passage_table import NAME, PassageTable, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from crag_dspy.passages import Passage
     from crag_dspy.retrievers.embedders import Embedder
 
 Mode = Literal["hybrid", "text", "vector"]
@@ -221,7 +214,7 @@ class LocalIndex(Held):
         while len(found) < k and (batch := list(islice(scored, k))):
             rows = snapshot.rows([row_id for row_id, _ in batch])
             for row, (_, score) in zip(rows, batch, strict=True):
-                found.setdefault(row["searched"], _passage(row, score))
+                found.setdefault(row["searched"], passage_of(row, score))
         return list(found.values())[:k]
 
     def _embedding(self) -> Embedder:
@@ -298,7 +291,9 @@ class LocalIndex(Held):
         digests = {document.id: digest_of(document) for document in batch}
         present = self._table.latest().digests(list(digests))
         changed = [document for document in batch if present.get(document.id) != digests[document.id]]
-        rows = [row for document in changed for row in self._rows(document, digests[document.id])]
+        rows = [
+            row for document in changed for row in rows_of(document, digests[document.id], self.chunk_words)
+        ]
         if self._record.embedder is not None and rows:
             vectors = self._embedding().embed([row["searched"] for row in rows])
             for row, vector in zip(rows, vectors, strict=True):
@@ -307,24 +302,6 @@ class LocalIndex(Held):
         if changed:
             self._table.replace(rows, [document.id for document in changed])
         return Imported(len(changed) - replaced, replaced, len(batch) - len(changed), len(rows))
-
-    def _rows(self, document: Passage, digest: str) -> Iterator[dict[str, Any]]:
-        spans = chunk(document.text, self.chunk_words)
-        for number, (start, end) in enumerate(spans):
-            text = document.text[start:end]
-            yield {
-                "id": document.id if len(spans) == 1 else f"{document.id}#{number}",
-                "document": document.id,
-                "chunk": number,
-                # Only a part of a document has a place in it.
-                "start": start if len(spans) > 1 else None,
-                "end": end if len(spans) > 1 else None,
-                "title": document.title,
-                "url": document.url,
-                "searched": f"{document.title}\n{text}" if document.title else text,
-                "metadata": metadata_json(document),
-                "digest": digest,
-            }
 
     # What is in it
 
@@ -344,14 +321,14 @@ class LocalIndex(Held):
         columns = [*STORED, *(["vector"] if self._record.embedder else [])]
         for rows in self._table.latest().batches(batch, columns):
             for row in rows:
-                yield _passage(row, None), row.get("vector")
+                yield passage_of(row, None), row.get("vector")
 
     @property
     def fingerprint(self) -> str:
         """A hash of the content: all documents, how they are cut, the embedder's name and dimension, and the
         mode.
 
-        Two indexes with one fingerprint find the same passages, wherever and in whatever order they were
+        Two indexes with one fingerprint hold the same passages, wherever and in whatever order they were
         built. Read once a version: about 0.1 s for 100,000 passages.
         """
         snapshot = self._table.latest()
@@ -390,12 +367,3 @@ class LocalIndex(Held):
 
 def _reopen(path: str, embedder: Any, mode: Mode) -> LocalIndex:
     return LocalIndex.open(path, embedder, mode=mode)
-
-
-def _passage(row: dict[str, Any], score: float | None) -> Passage:
-    title, searched = row["title"], row["searched"]
-    metadata = json.loads(row["metadata"]) if row["metadata"] else {}
-    if row["start"] is not None:
-        metadata |= {"document": row["document"], "start": row["start"], "end": row["end"]}
-    text = searched[len(title) + 1 :] if title else searched
-    return Passage(text, row["id"], title, row["url"], score, metadata)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import CragError
 from crag_dspy.per_process import PerProcess
+from crag_dspy.retrievers.index_rows import STORED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,9 +28,6 @@ LOCK_TIMEOUT = 600.0  # seconds; folding 100,000 new passages into the indexes t
 INDEX_AFTER = 500  # new rows are searched by scanning them, at about 40 ms a thousand, until they are indexed
 COMPACT_AFTER = 32  # small files
 KEEP_VERSIONS = timedelta(hours=1)  # for searches still running on an old one; they take milliseconds
-
-# What a passage is made of. BM25 and the embedder read `searched`: the title, a line break and the text.
-STORED = ("id", "document", "chunk", "start", "end", "title", "url", "searched", "metadata")
 
 
 @dataclass(frozen=True)
