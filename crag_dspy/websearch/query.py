@@ -45,11 +45,14 @@ _LABEL = re.compile(
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "「": "」", "『": "』", "«": "»"}
 _EMPTY_WORDS = frozenset({"none", "null", "n/a", "nil", "无"})
 _MARKER = re.compile(r"^(?:[-*•]|\d{1,2}[.)])\s+")
-# Zero-width and direction controls: invisible, and never part of what is looked for. ZWNJ and ZWJ (200C,
-# 200D) stay: Persian and Indic words are spelled with them.
-_INVISIBLE = dict.fromkeys(
-    map(ord, "\u200b\u200e\u200f\u2060\ufeff\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-)
+# Zero-width and direction controls: invisible, and never part of what is looked for. ZWNJ and ZWJ (200C, 200D)
+# stay: Persian and Indic words are spelled with them. Half a surrogate pair is taken by no encoder.
+_DROPPED = "\u200b\u200e\u200f\u2060\ufeff\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+_CONTROLS: dict[int, str | None] = {
+    **dict.fromkeys((*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029), " "),
+    **dict.fromkeys((*map(ord, _DROPPED), *range(0xD800, 0xE000)), None),
+    ord("\n"): "\n",
+}
 # Thai, Lao, Burmese, Khmer, kana, Han and full-width forms.
 _SPACELESS = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef"
@@ -122,15 +125,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _without_controls(text: str) -> str:
-    text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_INVISIBLE)
-    return "".join(_plain(char) for char in text)
-
-
-def _plain(char: str) -> str:
-    category = unicodedata.category(char)
-    if category == "Cs":  # half of a surrogate pair: no encoder takes it
-        return ""
-    return " " if category in ("Cc", "Zl", "Zp") and char != "\n" else char
+    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROLS)
 
 
 def _out_of_fence(text: str) -> str:
@@ -144,7 +139,7 @@ def _out_of_json(text: str) -> str:
     try:
         return _from_json(json.loads(text))
     except (ValueError, RecursionError):
-        match = _BROKEN_JSON.search(text)
+        match = _BROKEN_JSON.search(_one_line(text))
         return match.group(1) if match else text
 
 
@@ -162,7 +157,9 @@ def _from_json(value: Any) -> str:
 
 
 def _without_label(text: str) -> str:
-    return _LABEL.sub("", text, count=1)
+    while match := _LABEL.match(text):
+        text = text[match.end() :]
+    return text
 
 
 def _first_paragraph(text: str) -> str:
@@ -175,12 +172,12 @@ def _first_paragraph(text: str) -> str:
 
 def _without_quotes(text: str) -> str:
     """Quotes around everything go, as does one left open; quotes around a part are search syntax."""
-    if text.count('"') == 1:
-        return text.strip('"')
-    if len(text) < 2 or _QUOTES.get(text[0]) != text[-1]:
-        return text
-    inside = text[1:-1]
-    return text if text[0] in inside or text[-1] in inside else inside
+    while len(text) > 1 and _QUOTES.get(text[0]) == text[-1]:
+        inside = text[1:-1]
+        if text[0] in inside or text[-1] in inside:
+            return text
+        text = inside.strip()
+    return text.strip('"') if text.count('"') == 1 else text
 
 
 _PEELS = (_without_controls, _out_of_fence, _out_of_json, _without_label, _first_paragraph, _without_quotes)

@@ -1,5 +1,6 @@
 """`clean_query`: whatever a model wrote becomes one line that an engine accepts."""
 
+import time
 import unicodedata
 
 import pytest
@@ -114,6 +115,23 @@ def test_a_long_question_is_cut_as_well() -> None:
     text, notes = clean_query("", "why " * 200)
     assert len(text) <= QUERY_LIMIT
     assert len(notes) == 2
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '{"query": "' + " " * 19_000 + "x",
+        "query: " * 2_800,
+        "\"'" * 5_000 + "'\"" * 5_000,
+        "「'" * 5_000 + "'」" * 5_000,
+    ],
+    ids=["blanks", "labels", "quotes", "nested"],
+)
+def test_a_model_that_runs_wild_costs_no_time(raw: str) -> None:
+    """Nested wrapping once cost time by the square of its depth."""
+    began = time.monotonic()
+    clean_query(raw, QUESTION)
+    assert time.monotonic() - began < 3
 
 
 def test_a_limit_below_one_is_refused() -> None:

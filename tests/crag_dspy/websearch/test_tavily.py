@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gzip
 import inspect
 import logging
 import pickle
@@ -15,6 +16,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import dspy
 import pytest
 
 from crag_dspy.contracts import WebSearch
@@ -57,7 +59,9 @@ def ask(request: pytest.FixtureRequest) -> Ask:
 @pytest.fixture
 def search(tavily_server: Any) -> Callable[..., TavilySearch]:
     def make(**options: Any) -> TavilySearch:
-        return TavilySearch(**{"key": KEY, "base_url": tavily_server.url, "backoff": 0.0, **options})
+        return TavilySearch(
+            **{"key": KEY, "base_url": tavily_server.url, "backoff": 0.0, "timeout": 60.0, **options}
+        )
 
     return make
 
@@ -347,7 +351,10 @@ def test_a_body_of_50_mb_is_given_up_early(
     search: Any, ask: Ask, tavily_server: Any, reply_with: Any, gzipped: bool
 ) -> None:
     """A bomb of 50 kB that unpacks to 50 MB counts as what it unpacks to."""
-    tavily_server.replies.append(reply_with(body=b" " * 50_000_000, gzipped=gzipped))
+    body, headers = b" " * 50_000_000, {}
+    if gzipped:
+        body, headers = gzip.compress(body, 1), {"content-encoding": "gzip"}
+    tavily_server.replies.append(reply_with(body=body, headers=headers))
     with pytest.raises(SearchResponseError, match="larger than 10000000 bytes"):
         ask(search(), "water")
 
@@ -421,6 +428,9 @@ def test_the_key_is_nowhere_but_in_the_request(
     assert f"Bearer {KEY}" == tavily_server.received[0].headers["authorization"]
     assert error.__cause__ is None
     assert error.__context__ is None, "the library's error would lead to the request, and so to the key"
+    program = dspy.Module()
+    program.search = search
+    program.save(tmp_path / "program.json")
     said = [
         repr(search),
         str(search),
