@@ -75,7 +75,7 @@ class LlamaEngine(Held):
 
     supports_response_schema = True
     supported_params = frozenset(
-        {"temperature", "max_tokens", "stop", "seed", "response_format", "n", *_SAMPLING},
+        {"temperature", "max_tokens", "stop", "seed", "response_format", *_SAMPLING},
     )
 
     def __init__(
@@ -120,12 +120,11 @@ class LlamaEngine(Held):
         if "error" in reply:
             raise self._error(reply["error"])
         choice, usage = reply["choices"][0], reply["usage"]
+        text = choice["message"]["content"] if "message" in choice else choice["text"]
         return lm15.Response(
             id=reply.get("id"),
             model=request.model,
-            message=lm15.Message.assistant(
-                choice["message"]["content"] if "message" in choice else choice["text"]
-            ),
+            message=lm15.Message.assistant(text or ""),
             finish_reason=_FINISH.get(choice["finish_reason"], "stop"),
             usage=lm15.Usage(
                 input_tokens=usage["prompt_tokens"],

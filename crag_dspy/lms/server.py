@@ -17,6 +17,9 @@ from crag_dspy.held import Held
 from crag_dspy.lms.bundled import require
 from crag_dspy.per_process import PerProcess
 
+# Prefixes of earlier prompts, so that queries and answers in turn do not compute each other's examples anew: a
+# third of the time. llama.cpp's own default is 8 GiB.
+_PREFIX_MIB = 256
 _SILENT, _CHATTY = 0, 3  # llama.cpp's verbosity; its own default writes every request to stderr
 
 _loaded: dict[tuple[str, int, int, bool], LlamaServer] = {}
@@ -92,13 +95,12 @@ class LlamaServer(Held):
         params = xllamacpp.CommonParams()
         params.model.path = self.path
         params.n_ctx = self.context
-        params.n_parallel = (
-            1  # one slot has the whole context, and its prompt cache keeps the shared few-shot prefix
-        )
+        params.n_parallel = 1  # one slot has the whole context
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self.threads
         params.n_threads_http = 1
         params.api_keys = [self._key]
         params.swa_full = True  # or models with window attention would recompute that prefix every time
+        params.cache_ram_mib = _PREFIX_MIB
         params.warmup = False
         params.verbosity = _CHATTY if self.verbose else _SILENT
         try:
