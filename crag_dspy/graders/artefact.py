@@ -25,7 +25,7 @@ from crag_dspy.actions import Policy, Thresholds
 from crag_dspy.errors import ArtefactError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from torch import Tensor
 
@@ -295,8 +295,3 @@ def update_spec(folder: Path | str, **changes: Any) -> GraderSpec:
     except ValidationError as error:
         raise ArtefactError(f"{SPEC_FILE}: {error.errors()[0]['loc']}: {error.errors()[0]['msg']}") from error
     return _write_spec(target, changed)
-
-
-def known_names(folders: Iterable[Path]) -> list[str]:
-    """Names of the folders that hold a grader."""
-    return sorted(folder.name for folder in folders if (folder / SPEC_FILE).is_file())

@@ -40,22 +40,30 @@ class Opened:
 
 
 def resolve(source: str | Path) -> Path:
-    """The folder behind the name of a shipped grader, a path, or a hub id (safetensors and JSON only)."""
+    """The folder behind the name of a shipped grader, a path, or a hub id (safetensors and JSON only).
+
+    A name that is shipped means the shipped one: write "./mini" for a folder of that name here.
+    """
     text = str(source)
     path = Path(source).expanduser()
+    known = shipped()
+    if text in known:
+        return known[text]
     if path.is_dir():
         return path
     if re.fullmatch(r"[\w.-]+", text):
-        shipped = Path(str(resources.files("crag_dspy.weights")))
-        if (shipped / text).is_dir():
-            return shipped / text
-        known = artefact.known_names(shipped.iterdir()) or ["none"]
-        hint = f"not a shipped grader ({', '.join(known)}) nor a folder"
-    elif not re.fullmatch(r"[\w.-]+/[\w.-]+", text):
-        raise ArtefactError(f"grader {text!r}: no such folder")
-    else:
+        hint = f"not a shipped grader ({', '.join(known) or 'none'}) nor a folder"
+    elif re.fullmatch(r"[\w.-]+/[\w.-]+", text):
         hint = "not a folder"
+    else:
+        raise ArtefactError(f"grader {text!r}: no such folder")
     return _from_hub(text, hint)
+
+
+def shipped() -> dict[str, Path]:
+    """The graders inside the package, by name."""
+    root = Path(str(resources.files("crag_dspy.weights")))
+    return {path.name: path for path in sorted(root.iterdir()) if (path / artefact.SPEC_FILE).is_file()}
 
 
 def _from_hub(name: str, hint: str) -> Path:

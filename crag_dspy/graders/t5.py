@@ -10,6 +10,7 @@ import logging
 import math
 import threading
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from crag_dspy.errors import ConfigError
@@ -22,7 +23,6 @@ from crag_dspy.held import Held
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     import dspy
 
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_UNKNOWN = (
-    0.5  # share of characters that the vocabulary cannot represent, above which a text is not judged
-)
+MAX_UNKNOWN = 0.5  # share of characters outside the vocabulary, above which a text is not judged
 
 
 class T5Grader(Held):
@@ -105,8 +103,8 @@ class T5Grader(Held):
         if batch_tokens is not None and (isinstance(batch_tokens, bool) or batch_tokens < 1):
             raise ConfigError(f"batch_tokens must be a positive number of tokens, got {batch_tokens!r}")
         return _shared(
-            str(source),
-            adapter if adapter is None or adapter is False else str(adapter),
+            _anchored(source),
+            adapter if adapter is None or adapter is False else _anchored(adapter),
             device,
             precision,
             batch_tokens,
@@ -223,6 +221,14 @@ def _shared(source: str, adapter: str | Literal[False] | None, device: str | Non
             grader._loader = (source, adapter, device, *rest)
             _LOADED[key] = grader
         return grader
+
+
+def _anchored(source: str | Path) -> str:
+    """A folder by its absolute path, so that a pickle finds it from another working directory; names as they are."""
+    from crag_dspy.graders.loading import shipped
+
+    path = Path(source).expanduser()
+    return str(path.resolve()) if path.is_dir() and str(source) not in shipped() else str(source)
 
 
 def _default_device() -> str:

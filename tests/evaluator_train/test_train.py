@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crag_dspy.evaluator_train import train as training
 from crag_dspy.evaluator_train.recipe import Recipe
 from crag_dspy.evaluator_train.targets import Target
 from crag_dspy.evaluator_train.train import TrainingResult, train_grader
@@ -151,11 +154,10 @@ def test_a_run_killed_while_it_writes_a_checkpoint_resumes_to_the_same_grader(
     from crag_dspy.graders.backbones import tensors
 
     chosen = recipe(base, "true_false", lora={"r": 8, "dropout": 0.1}, max_steps=60, evaluate_every=20)
-    files = []
-    for name, part in zip(("train", "dev"), pairs, strict=True):
-        files.append(tmp_path / f"{name}.jsonl")
-        rows = [{"question": t.question, "text": t.text, "label": t.label} for t in part]
-        files[-1].write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    files = [
+        write_rows(tmp_path / f"{name}.jsonl", part)
+        for name, part in zip(("train", "dev"), pairs, strict=True)
+    ]
     whole = train_grader(*pairs, chosen, tmp_path / "whole")
 
     killed = subprocess.run(
@@ -231,3 +233,110 @@ def test_development_pairs_need_both_labels(base: Path, pairs: Any, tmp_path: Pa
             train, [each for each in dev if each.label == 1], recipe(base, "segments"), tmp_path / "run"
         )
     assert not (tmp_path / "run").exists()
+
+
+def test_an_answer_at_the_end_of_five_thousand_words_is_found(
+    trained: dict[str, TrainingResult], tiny: Any
+) -> None:
+    """Field case 27: a long text is judged whole, not by its first 512 tokens."""
+    rng = random.Random(0)
+    filler = " ".join(rng.choices(tiny.FILLERS, k=5000))
+    answer = " ".join(rng.choices(tiny.ANIMALS, k=12))
+    for result in trained.values():
+        grader = T5Grader.from_pretrained(result.grader, precision="fp32")
+        without, with_answer, alone = grader.score(
+            "which old does like ?", [filler, f"{filler} {answer}", answer]
+        )
+        assert without is not None
+        assert with_answer is not None
+        assert without < 0 < with_answer
+        assert alone == pytest.approx(with_answer, abs=0.5)
+
+
+def test_attention_apart_and_gradient_checkpointing_train_too(base: Path, pairs: Any, tmp_path: Path) -> None:
+    plain = recipe(base, "segments", lora={"r": 16}, gradient_checkpointing=True).model_dump(mode="json")
+    plain["grader"]["attention"] = "apart"
+    result = train_grader(*pairs, Recipe.model_validate(plain), tmp_path / "run")
+
+    grader = T5Grader.from_pretrained(result.grader, precision="fp32")
+    assert result.auc > 0.9
+    assert grader.spec.attention == "apart"
+    rows = [json.loads(line) for line in (tmp_path / "run" / "dev.jsonl").read_text("utf-8").splitlines()]
+    raws = grader.raw_pairs([(row["question"], row["text"]) for row in rows])
+    assert raws == pytest.approx([row["raw"] for row in rows], abs=1e-4)
+
+
+def test_texts_that_cannot_be_trained_on_whole_are_counted(
+    base: Path, pairs: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    train, dev = pairs
+    odd = [*train, Target("which", "the river " * 60, 0), Target("which", "</s>", 0)]
+
+    with caplog.at_level("WARNING"):
+        train_grader(odd, dev, recipe(base, "segments", max_steps=2, evaluate_every=2), tmp_path / "run")
+
+    assert "1 of 602 training pairs have no token" in caplog.text
+    assert "1 of 602 training texts do not fit into max_length=48" in caplog.text
+
+
+def write_rows(path: Path, targets: list[Target]) -> Path:
+    rows = [{"question": t.question, "text": t.text, "label": t.label} for t in targets]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_the_command_trains_from_files_and_prints_one_json_line(
+    base: Path, pairs: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_rows(tmp_path / "pairs.jsonl", pairs[0])
+    parser = argparse.ArgumentParser()
+    training.add_arguments(parser)
+    settings = [f"training.{name}={value}" for name, value in {**STEPS, "max_steps": 4}.items()]
+    changes = [part for setting in [*settings, "grader.max_length=48"] for part in ("--set", setting)]
+    args = ["--recipe", "t5-large", "--base", str(base), "--head", "regression", "--pairs", str(file)]
+
+    status = training.run(parser.parse_args([*args, "--out", str(tmp_path / "run"), "--json", *changes]))
+
+    said = json.loads(capsys.readouterr().out)
+    assert status == 0
+    assert said["steps"] == 4
+    assert T5Grader.from_pretrained(said["grader"]).spec.head == "regression"
+    counts = json.loads((tmp_path / "run" / "config.json").read_text("utf-8"))["pairs"]
+    assert counts["train_count"] + counts["dev_count"] == len(pairs[0])
+    assert 0 < counts["dev_count"] < counts["train_count"]
+
+
+@pytest.mark.slow
+def test_several_processes_make_one_run(base: Path, pairs: Any, tmp_path: Path) -> None:
+    files = [str(write_rows(tmp_path / f"{n}.jsonl", part)) for n, part in enumerate(pairs)]
+    recipe_file = tmp_path / "recipe.toml"
+    recipe_file.write_text(
+        f'[grader]\nname = "toy"\nbase = "{base}"\nhead = "segments"\nmax_length = 48\n[lora]\nr = 16\n',
+        "utf-8",
+    )
+    program = tmp_path / "program.py"
+    program.write_text("import sys\nfrom crag_dspy.cli import main\nsys.exit(main())\n", encoding="utf-8")
+    settings = [f"training.{name}={value}" for name, value in STEPS.items()]
+    done = subprocess.run(
+        [
+            *(
+                sys.executable,
+                "-m",
+                "torch.distributed.run",
+                "--nproc-per-node=2",
+                "--standalone",
+                str(program),
+            ),
+            *("train-grader", "--recipe", str(recipe_file), "--pairs", files[0], "--dev", files[1], "--json"),
+            *("--out", str(tmp_path / "run")),
+            *(part for setting in settings for part in ("--set", setting)),
+        ],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        timeout=600,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["auc"] > 0.9
+    assert (tmp_path / "run" / "checkpoints" / "checkpoint-60" / "rng_state_1.pth").is_file()

@@ -344,3 +344,20 @@ def test_texts_must_be_a_list_of_text(folders: dict[str, Path]) -> None:
         grader.score(QUESTION, "the river")
     with pytest.raises(ConfigError, match="must be str"):
         grader.score(QUESTION, ["the river", None])  # type: ignore[list-item]
+
+
+def test_a_shipped_name_means_the_shipped_grader_and_a_path_any_other(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import crag_dspy.graders.loading as loading
+
+    package = tiny.save_grader(tmp_path / "package" / "mini", "segments", name="mini")
+    tiny.save_grader(tmp_path / "here" / "mini", "segments", name="another", seed=1)
+    monkeypatch.setattr(loading, "shipped", lambda: {"mini": package})
+    monkeypatch.chdir(tmp_path / "here")
+
+    assert opened(Path("mini")).name == "mini"
+    local = T5Grader.from_pretrained("./mini", precision="fp32")
+    assert local.name == "another"
+    monkeypatch.chdir(tmp_path)
+    assert pickle.loads(pickle.dumps(local)) is local  # noqa: S301 - what was pickled in this line
