@@ -31,9 +31,8 @@ def explained(error: BaseException, place: str, key: Secret, has_tenant: bool) -
     if isinstance(error, RetrieverError):
         return error
     said = " ".join(key.removed_from(str(error)).split())
-    _log.debug(
-        "%s failed: %s: %s", place, type(error).__name__, said
-    )  # without the traceback: it holds the key
+    # Without the traceback, whose messages hold the key when the server repeats it.
+    _log.debug("%s failed: %s: %s", place, type(error).__name__, said)
     return RetrieverError(f"{place} failed: {said[:SAID_CHARS]}{_hint(said, has_tenant)}")
 
 
@@ -84,7 +83,7 @@ def _hint(said: str, has_tenant: bool) -> str:
         return " (check the collection's name; create_collection makes one, import_passages fills it)"
     if "vectoriz" in lower:
         return " (the server has no vectorizer for this collection: pass embedder=)"
-    if "401" in lower or "unauthenticated" in lower or "anonymous access not enabled" in lower:
+    if "code: 401" in lower or "unauthenticated" in lower or "anonymous access not enabled" in lower:
         return " (set WEAVIATE_API_KEY or pass key=)"
     return ""
 

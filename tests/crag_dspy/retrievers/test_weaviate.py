@@ -67,7 +67,13 @@ def store(place: Any, fresh_name: str, toy_embedder: Any) -> Iterator[Callable[.
     made: list[WeaviateRetriever] = []
 
     def make(**options: Any) -> WeaviateRetriever:
-        given = {"embedder": toy_embedder, "grpc_port": place.grpc_port, "backoff": 0.0, **options}
+        given = {
+            "embedder": toy_embedder,
+            "grpc_port": place.grpc_port,
+            "backoff": 0.0,
+            "timeout": 60.0,
+            **options,
+        }
         made.append(WeaviateRetriever.from_url(place.url, fresh_name, **given))
         return made[-1]
 

@@ -45,7 +45,13 @@ def store(weaviate_server: Any) -> Callable[..., WeaviateRetriever]:
     """A retriever on a collection with one passage."""
 
     def make(**options: Any) -> WeaviateRetriever:
-        given = {"grpc_port": weaviate_server.grpc_port, "mode": "bm25", "backoff": 0.0, **options}
+        given = {
+            "grpc_port": weaviate_server.grpc_port,
+            "mode": "bm25",
+            "backoff": 0.0,
+            "timeout": 60.0,
+            **options,
+        }
         return WeaviateRetriever.from_url(weaviate_server.url, "Articles", **given)
 
     filling = make()

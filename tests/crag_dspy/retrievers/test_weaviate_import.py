@@ -34,7 +34,7 @@ def store(place: Any, fresh_name: str) -> Iterator[Callable[..., WeaviateRetriev
     made: list[WeaviateRetriever] = []
 
     def make(**options: Any) -> WeaviateRetriever:
-        given = {"mode": "bm25", "grpc_port": place.grpc_port, "backoff": 0.0, **options}
+        given = {"mode": "bm25", "grpc_port": place.grpc_port, "backoff": 0.0, "timeout": 60.0, **options}
         made.append(WeaviateRetriever.from_url(place.url, fresh_name, **given))
         return made[-1]
 
