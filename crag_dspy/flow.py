@@ -77,10 +77,11 @@ def _do(wanted: Call | Together) -> Any:
 async def _ado(wanted: Call | Together) -> Any:
     if isinstance(wanted, Together):
         return list(await asyncio.gather(*(adrive(flow) for flow in wanted.flows)))
+    part: Any = wanted.part
     # Every dspy.Module has an `acall`, which works only where there is an `aforward`.
-    if hasattr(wanted.part, "acall" if not isinstance(wanted.part, dspy.Module) else "aforward"):
-        return await wanted.part.acall(**wanted.arguments)
-    return await in_thread(wanted.part, **wanted.arguments)
+    if hasattr(part, "aforward" if isinstance(part, dspy.Module) else "acall"):
+        return await part.acall(**wanted.arguments)
+    return await in_thread(part, **wanted.arguments)
 
 
 async def in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
