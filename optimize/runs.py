@@ -111,7 +111,12 @@ class Run:
 
     def append(self, row: dict[str, Any]) -> None:
         """Add a result; it is on disk when this returns. Threads may call it at the same time."""
-        line = json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        try:
+            line = json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        except (
+            UnicodeEncodeError
+        ):  # half a character, from a broken document or model: UTF-8 has none, JSON escapes it
+            line = json.dumps(row, allow_nan=False).encode() + b"\n"
         with self._lock:
             if self._file is not None:
                 self._file.write(line)
