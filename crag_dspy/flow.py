@@ -76,7 +76,11 @@ def _do(wanted: Call | Together) -> Any:
 
 async def _ado(wanted: Call | Together) -> Any:
     if isinstance(wanted, Together):
-        return list(await asyncio.gather(*(adrive(flow) for flow in wanted.flows)))
+        results = await asyncio.gather(*(adrive(flow) for flow in wanted.flows), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result  # only now: no branch goes on behind the back of a flow that has ended
+        return results
     part: Any = wanted.part
     # Every dspy.Module has an `acall`, which works only where there is an `aforward`.
     if hasattr(part, "aforward" if isinstance(part, dspy.Module) else "acall"):

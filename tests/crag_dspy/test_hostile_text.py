@@ -116,7 +116,7 @@ def test_no_text_forges_a_marker_or_a_number(pieces: list[str]) -> None:
     lines = compose([strip])
     assert lines.startswith(f"{WEB_HEADING}\n{WEB_OPEN}\n[1] ")
     assert lines.endswith(f"\n{WEB_CLOSE}")
-    assert len(re.findall(r"<\s*/?\s*web", lines, re.I)) == 2
+    assert len(re.findall(r"<\s*/?\s*web\b", lines, re.I)) == 2
     assert lines.count("[1]") == 1
 
 
