@@ -32,6 +32,11 @@ PROBES = (
 )
 
 BATCH_SIZE = 32
+# A text of which more than this share of tokens is unknown, or a lone letter out of a word, is in a script
+# that the tokenizer was not made for. English before an English model has none, Chinese a third at least,
+# Russian two thirds.
+UNREAD_SHARE = 0.2
+
 REMEMBERED_QUERIES = 1024  # an evaluation asks the same questions again and again
 
 
@@ -51,6 +56,10 @@ class Embedder(Protocol):
 
     def embed_query(self, query: str) -> Vectors:
         """The vector of one query, shape (dimension,): some models read queries and documents differently."""
+        ...
+
+    def reads(self, text: str) -> bool:
+        """False for a text in a script that the model was not made for: its vector means nothing."""
         ...
 
 
@@ -118,6 +127,9 @@ class CallableEmbedder(Held):
     def embed_query(self, query: str) -> Vectors:
         return self._remembered(query)
 
+    def reads(self, text: str) -> bool:
+        return True  # it cannot be asked
+
     def _embed_query(self, query: str) -> Vectors:
         if self._query is None:
             return _first(self.embed([query]))
@@ -147,6 +159,7 @@ class SentenceTransformerEmbedder(Held):
         # Fast tokenizers fail with "Already borrowed" when two threads pad at once.
         self._lock = threading.RLock()
         self._remembered = lru_cache(REMEMBERED_QUERIES)(self._embed_query)
+        self._remembered_reads = lru_cache(REMEMBERED_QUERIES)(self._reads)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         if not texts:
@@ -164,6 +177,18 @@ class SentenceTransformerEmbedder(Held):
         with self._lock:
             row = self._loaded().encode_query([query], show_progress_bar=False, convert_to_numpy=True)
         return _first(_unit_rows(row, 1, self.name))
+
+    def reads(self, text: str) -> bool:
+        return self._remembered_reads(text)
+
+    def _reads(self, text: str) -> bool:
+        with self._lock:
+            tokenizer: Any = getattr(self._loaded(), "tokenizer", None)
+            if not hasattr(tokenizer, "tokenize") or not hasattr(tokenizer, "unk_token"):
+                return True
+            tokens = tokenizer.tokenize(text)
+        unread = sum(token == tokenizer.unk_token or _is_lone_letter(token) for token in tokens)
+        return unread <= UNREAD_SHARE * len(tokens)
 
     def _loaded(self) -> Any:
         if self._model is None:
@@ -185,6 +210,11 @@ class SentenceTransformerEmbedder(Held):
 @lru_cache(maxsize=8)
 def _sentence_transformer(spec: str) -> SentenceTransformerEmbedder:
     return SentenceTransformerEmbedder(spec)
+
+
+def _is_lone_letter(token: str) -> bool:
+    """A WordPiece continuation of one letter, beyond ASCII: how Cyrillic looks to a model of English."""
+    return len(token) == 3 and token.startswith("##") and not token.isascii()
 
 
 def _minilm_folder() -> Path:

@@ -180,7 +180,8 @@ class LocalIndex(Held):
         """The best `k` passages for `query`, best first, no two with the same title and text.
 
         `score` is the retriever's, and says nothing of relevance: the RRF score in hybrid mode, BM25 in text
-        mode, the cosine in vector mode. A query without a letter or digit finds nothing.
+        mode, the cosine in vector mode. A query without a letter or digit finds nothing. In hybrid mode, a
+        query in a script that the embedder cannot read is searched by words only.
 
         Raises:
             ConfigError: `query` is not a string, or `k` not an int >= 1.
@@ -203,9 +204,11 @@ class LocalIndex(Held):
         by_words = snapshot.by_words(query, limit) if self.mode != "vector" else []
         if self.mode == "text":
             return by_words
-        by_vector = snapshot.by_vector(self._embedding().embed_query(query), limit)
+        embedder = self._embedding()
         if self.mode == "vector":
-            return by_vector
+            return snapshot.by_vector(embedder.embed_query(query), limit)
+        # A Chinese question before an English model: its vector would bury what the words find.
+        by_vector = snapshot.by_vector(embedder.embed_query(query), limit) if embedder.reads(query) else []
         return fuse([[row for row, _ in by_words], [row for row, _ in by_vector]])
 
     def _best(self, snapshot: Snapshot, ranking: list[tuple[int, float]], k: int) -> list[Passage]:

@@ -153,3 +153,19 @@ def test_minilm_and_its_folder_are_one_model_and_ask_nobody(minilm: Any, no_netw
 def test_minilm_is_loaded_once_a_process(minilm: Any) -> None:
     assert as_embedder("minilm") is minilm
     assert pickle.loads(pickle.dumps(minilm)) is minilm  # noqa: S301
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("How tall is the Kölner Dom?", True),
+        ("What did R. Feynman write in 1965?", True),
+        ("Who was Emperor 武则天?", True),
+        ("武汉长江大桥是哪一年建成通车的？", False),
+        ("Какая высота башни?", False),
+        ("エッフェル塔の高さは？", False),
+    ],
+)
+def test_minilm_knows_which_scripts_it_cannot_read(minilm: Any, text: str, read: bool) -> None:
+    assert minilm.reads(text) is read

@@ -5,6 +5,7 @@ import json
 import pickle
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,31 @@ def test_each_mode_searches_its_own_way(hybrid: LocalIndex) -> None:
     assert text("soup", 4) == []
     assert ids(vector("soup", 4))[0] == "soup"
     assert vector("soup", 1)[0].score == pytest.approx(1.0, abs=0.01)
+
+
+class OfEnglish:
+    """An embedder that puts every text it cannot read next to the soup, as models do in their own way."""
+
+    name = "of-english"
+    spec = None
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        rows = topics([text if self.reads(text) else "soup" for text in texts])
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+    def embed_query(self, query: str) -> np.ndarray:
+        return self.embed([query])[0]
+
+    def reads(self, text: str) -> bool:
+        return text.isascii()
+
+
+def test_a_query_that_the_embedder_cannot_read_is_searched_by_words(tmp_path: Path) -> None:
+    index = LocalIndex.create(tmp_path / "index", OfEnglish())
+    index.add(DOCUMENTS)
+    assert ids(index("长江大桥是哪年建成的？", 4)) == ["长江"]
+    assert ids(index("soup", 4))[0] == "soup"
+    assert len(index("soup", 4)) == 4
 
 
 def test_equal_passages_are_found_once(tmp_path: Path) -> None:
