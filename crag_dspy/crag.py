@@ -16,7 +16,7 @@ from typing import Any
 import dspy
 from dspy.utils.usage_tracker import track_usage
 
-from crag_dspy.abstain import abstention
+from crag_dspy.abstain import abstention, is_abstention
 from crag_dspy.actions import Action
 from crag_dspy.corrective import CorrectiveRetriever
 from crag_dspy.errors import ConfigError
@@ -76,19 +76,16 @@ class CRAG(Saved):
 
     def _flow(self, question: str, action: Action | str | None) -> Flow:
         found = yield Call(self.corrective, question=question, action=action)
-        grounded = bool(found.evidence)
-        if grounded or self.settings.no_evidence == "answer":
-            answer = yield from answered(
-                self.generate, found.knowledge, question, len(found.evidence), found.trace
-            )
-        else:
-            answer = None
-        grounded = grounded and answer is not None
+        evidence = found.evidence
+        answer = None
+        if evidence or self.settings.no_evidence == "answer":
+            answer = yield from answered(self.generate, found.knowledge, question, len(evidence), found.trace)
+        grounded = bool(evidence) and answer is not None and not is_abstention(answer)
         found.trace.answer = answer if answer is not None else abstention(question)
         return dspy.Prediction(
             answer=found.trace.answer,
             action=found.action,
-            evidence=found.evidence,
+            evidence=evidence,
             knowledge=found.knowledge,
             grounded=grounded,
             queries=found.queries,

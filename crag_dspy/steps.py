@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import dspy
@@ -61,9 +62,15 @@ async def _acall(part: Any, *arguments: Any) -> Any:
     return await in_thread(part, *arguments)
 
 
+# A page that is longer is cut: grading it would take minutes, and nothing that long is one passage.
+MAX_CHARACTERS = 200_000
+
+
 def _distinct(result: Any) -> list[Passage]:
     seen, passages = set(), []
-    for passage in as_passages(result):
+    for found in as_passages(result):
+        too_long = len(found.text) > MAX_CHARACTERS
+        passage = replace(found, text=found.text[:MAX_CHARACTERS]) if too_long else found
         key = " ".join(passage.text.split())
         if key not in seen:
             seen.add(key)

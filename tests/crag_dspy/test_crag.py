@@ -17,10 +17,21 @@ from crag_dspy.actions import Action
 from crag_dspy.errors import ConfigError
 
 QUESTION = "When did the Ardent Bridge open?"
-RELEVANT = Passage("The Ardent Bridge opened in 1931. It is painted green.", id="a", title="Ardent Bridge", url="https://kb/a")
-DOUBTFUL = Passage("The Ardent ferry was unsure of its future. Fog is common.", id="b", title="Ferry", url="https://kb/b")
+RELEVANT = Passage(
+    "The Ardent Bridge opened in 1931. It is painted green.",
+    id="a",
+    title="Ardent Bridge",
+    url="https://kb/a",
+)
+DOUBTFUL = Passage(
+    "The Ardent ferry was unsure of its future. Fog is common.", id="b", title="Ferry", url="https://kb/b"
+)
 OTHER = Passage("Cats sleep most of the day.", id="c", title="Cats", url="https://kb/c")
-PAGE = {"title": "Bridges", "url": "https://web/1", "content": "The Ardent Bridge opened on 5 May 1931. Buy tickets."}
+PAGE = {
+    "title": "Bridges",
+    "url": "https://web/1",
+    "content": "The Ardent Bridge opened on 5 May 1931. Buy tickets.",
+}
 
 
 class WordGrader:
@@ -80,7 +91,9 @@ def test_every_action_has_its_path(
     assert prediction.answer == "1931"
     assert prediction.grounded is True
     found = [strip.origin for strip in prediction.evidence]
-    expected = {"correct": ["internal"], "incorrect": ["web"], "ambiguous": ["internal", "web"]}[prediction.action]
+    expected = {"correct": ["internal"], "incorrect": ["web"], "ambiguous": ["internal", "web"]}[
+        prediction.action
+    ]
     assert set(found) <= set(expected)
     assert found == sorted(found)  # "internal" before "web"
     if origins is not None:
@@ -101,7 +114,9 @@ def test_ambiguous_shows_two_labelled_sections(scripted_lm: Callable[..., Any]) 
 
 
 @pytest.mark.parametrize("action", list(Action))
-def test_generation_always_sees_the_original_question(scripted_lm: Callable[..., Any], action: Action) -> None:
+def test_generation_always_sees_the_original_question(
+    scripted_lm: Callable[..., Any], action: Action
+) -> None:
     """Field case 4."""
     lm = scripted_lm({"answer": "1931", "query": "keywords instead"})
     program = CRAG([RELEVANT], WordGrader(), Web())
@@ -118,7 +133,9 @@ def test_generation_always_sees_the_original_question(scripted_lm: Callable[...,
         ([RELEVANT, RELEVANT, RELEVANT], True),
     ],
 )
-def test_odd_retrievals_have_a_path(scripted_lm: Callable[..., Any], passages: list[Any], answered: bool) -> None:
+def test_odd_retrievals_have_a_path(
+    scripted_lm: Callable[..., Any], passages: list[Any], answered: bool
+) -> None:
     """Field case 5: off-topic, empty, blank and duplicate passages."""
     lm = scripted_lm({"answer": "1931", "query": "ardent bridge"})
     prediction = ask(CRAG(lambda query: passages, WordGrader(), Web()), lm, "sync", question=QUESTION)
@@ -205,7 +222,9 @@ def test_grading_by_strips_reads_the_text_once(scripted_lm: Callable[..., Any]) 
 
 def test_trace_is_plain_json_and_tells_the_story(scripted_lm: Callable[..., Any]) -> None:
     lm = scripted_lm({"answer": "1931", "query": "ardent bridge opened"})
-    prediction = ask(CRAG([RELEVANT, OTHER], WordGrader(), Web()), lm, "async", question=QUESTION, action="ambiguous")
+    prediction = ask(
+        CRAG([RELEVANT, OTHER], WordGrader(), Web()), lm, "async", question=QUESTION, action="ambiguous"
+    )
     story = json.loads(json.dumps(prediction.trace.to_json(), allow_nan=False))
     assert story["question"] == QUESTION
     assert story["answer"] == "1931"
@@ -228,7 +247,9 @@ def test_copies_share_live_parts_and_not_settings() -> None:
 
 
 def test_a_corrective_retriever_stands_alone(scripted_lm: Callable[..., Any]) -> None:
-    found = ask(CorrectiveRetriever([RELEVANT, OTHER], WordGrader()), scripted_lm({}), "sync", question=QUESTION)
+    found = ask(
+        CorrectiveRetriever([RELEVANT, OTHER], WordGrader()), scripted_lm({}), "sync", question=QUESTION
+    )
     assert found.passages == ["The Ardent Bridge opened in 1931."]
     assert found.action is Action.CORRECT
 
@@ -242,3 +263,17 @@ def test_a_question_must_be_text(question: Any) -> None:
 def test_no_language_model_is_said_with_the_fix() -> None:
     with dspy.context(lm=None), pytest.raises(ConfigError, match=r"dspy\.configure\(lm="):
         CRAG([RELEVANT], WordGrader())(question=QUESTION)
+
+
+def test_a_model_that_says_it_does_not_know_is_not_grounded(scripted_lm: Callable[..., Any]) -> None:
+    prediction = ask(CRAG([RELEVANT], WordGrader()), scripted_lm({"answer": "I don't know."}), "sync", question=QUESTION)
+    assert (prediction.answer, prediction.grounded) == ("I don't know.", False)
+
+
+def test_an_endless_page_is_cut(scripted_lm: Callable[..., Any]) -> None:
+    from crag_dspy.steps import MAX_CHARACTERS
+
+    endless = "The Ardent Bridge opened in 1931. " + "x" * (3 * MAX_CHARACTERS)
+    prediction = ask(CRAG(lambda query: [endless], WordGrader()), scripted_lm({"answer": "1931"}), "sync", question=QUESTION)
+    assert len(prediction.trace.passages[0].text) == MAX_CHARACTERS
+    assert prediction.answer == "1931"
