@@ -208,7 +208,7 @@ def _sections(completion: str, labels: Mapping[str, str], signature: type[Signat
     first = next(iter(labels))
     inputs = [_label(n, f) for n, f in signature.input_fields.items()]
     known = sorted({*labels.values(), *inputs}, key=len, reverse=True)
-    marks = re.compile(rf"^[\s*#>\"'`-]*({'|'.join(map(re.escape, known))})\s*[:：]\**", re.I | re.M)
+    marks = re.compile(rf"^[ \t*#>\"'`-]*({'|'.join(map(re.escape, known))})[ \t]*[:：]\**", re.I | re.M)
     pieces = marks.split(completion.strip())
     found = {first: pieces[0]} if pieces[0].strip() else {}
     names = {label.lower(): name for name, label in labels.items()}
