@@ -27,6 +27,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "crag_dspy.optimize.thresholds_command",
         "find the best thresholds on your questions, exactly",
     ),
+    "compile": (
+        "crag_dspy.optimize.compile_command",
+        "improve the prompts by your questions; says if it helped",
+    ),
+    "compare": (
+        "crag_dspy.optimize.compare_command",
+        "measure no retrieval, RAG, CRAG and others side by side",
+    ),
+    "report": ("crag_dspy.optimize.report_command", "write the page of a run: one file, no server"),
     "make-pairs": ("crag_dspy.evaluator_train.pairs", "label question-text pairs to train a grader on"),
     "train-grader": ("crag_dspy.evaluator_train.train", "train a T5 grader, with LoRA or all weights"),
     "calibrate-grader": (

@@ -9,7 +9,6 @@ model read was not found but guessed.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,8 @@ from typing import Any
 import dspy
 
 from crag_dspy.actions import Action
+from crag_dspy.arguments import check_choice
+from crag_dspy.baselines import RAG, SelfCRAG, SelfRAG
 from crag_dspy.crag import CRAG
 from crag_dspy.errors import ConfigError
 from crag_dspy.matching import contains_answer, words
@@ -27,7 +28,9 @@ from crag_dspy.optimize.evaluate import Evaluation, evaluate
 from crag_dspy.optimize.intervals import Interval, PairedDifference, mean_interval
 from crag_dspy.optimize.objective import name_of
 from crag_dspy.optimize.observed import abstained, answer_of, evidence_of, field_of
-from crag_dspy.optimize.runs import write_whole
+from crag_dspy.optimize.report import write_report
+from crag_dspy.optimize.report_data import COMPARISON
+from crag_dspy.optimize.runs import pretty, write_whole
 from crag_dspy.optimize.threshold_search import settings_of
 
 CountTokens = Callable[[str], int]
@@ -193,10 +196,41 @@ def compare(
     ]
     compared = Comparison(judged, len(devset), found, evaluations, unit)
     if run is not None:
-        write_whole(
-            Path(run) / "comparison.json", json.dumps(compared.to_json(), ensure_ascii=False, indent=2) + "\n"
-        )
+        write_whole(Path(run).expanduser() / COMPARISON, pretty(compared.to_json()))
+        write_report(run)
     return compared
+
+
+def systems_of(crag: CRAG, names: Sequence[str]) -> dict[str, dspy.Module]:
+    """The systems that a CRAG is compared with, on its own retriever, search, grader, prompts and settings.
+
+    Args:
+        names: of "none" (no retrieval), "rag", "crag", "selfrag", "selfcrag", "ablations"; in the order of the table.
+    """
+    from crag_dspy.commands.demo_systems import ClosedBook
+
+    retriever, grader = crag.corrective.retrieve.part, crag.corrective.grade.part
+    search = crag.corrective.search.part if crag.corrective.search is not None else None
+
+    def corrected() -> CRAG:
+        made = SelfCRAG(retriever, grader, search, generate=crag.generate.deepcopy())
+        made.corrective = crag.corrective.deepcopy()
+        return made
+
+    k = crag.settings.k
+    makers: dict[str, Callable[[], dict[str, dspy.Module]]] = {
+        "none": lambda: {"no retrieval": RAG(retriever, k=0, generate=ClosedBook())},
+        "rag": lambda: {"RAG": RAG(retriever, k=k, generate=crag.generate.deepcopy())},
+        "crag": lambda: {"CRAG": crag},
+        "selfrag": lambda: {"SelfRAG": SelfRAG(retriever, k=k, generate=crag.generate.deepcopy())},
+        "selfcrag": lambda: {"SelfCRAG": corrected()},
+        "ablations": lambda: dict(ablations(crag)),
+    }
+    made: dict[str, dspy.Module] = {}
+    for name in names:
+        check_choice("a system", name, list(makers))
+        made |= makers[name]()
+    return made
 
 
 def ablations(crag: CRAG) -> dict[str, CRAG]:
@@ -285,7 +319,7 @@ def _cells(system: System) -> list[str]:
         system.name,
         str(system.quality),
         f"{change.difference:+.3f} [{change.low:+.3f}, {change.high:+.3f}]" if change is not None else "-",
-        f"{change.p_value:.3f}" if change is not None else "-",
+        "-" if change is None else f"{change.p_value:.3f}" if change.p_value >= 0.001 else "<0.001",
         actions,
         f"{system.abstained:.1%}",
         "-" if system.unsupported is None else f"{system.unsupported:.1%}",

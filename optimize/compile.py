@@ -21,6 +21,7 @@ from crag_dspy.optimize.compile_job import CompileJob
 from crag_dspy.optimize.estimate import Estimate
 from crag_dspy.optimize.intervals import Interval, PairedDifference
 from crag_dspy.optimize.objective import name_of
+from crag_dspy.optimize.report import write_report
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ def compile_program(
     threads: int | None = None,
     level: float = 0.95,
     progress: bool | None = None,
+    fresh: bool = False,
 ) -> Compiled:
     """Improve a program by examples and a metric. The program that is given is never changed.
 
@@ -132,6 +134,7 @@ def compile_program(
         level: of the intervals and of the test that decides.
         progress: bars on stderr while judging; None shows them on a terminal only. DSPy's optimizers write theirs to
             stdout.
+        fresh: throw away what `run` has.
 
     Raises:
         ConfigError: before any LM call: no language model, a wrong name or option, too few examples, or a budget that
@@ -155,6 +158,7 @@ def compile_program(
         threads=threads,
         level=level,
         progress=progress,
+        fresh=fresh,
     )
     return compile_job(job)
 
@@ -179,6 +183,8 @@ def compile_job(job: CompileJob) -> Compiled:
         notes=tuple(job.notes),
     )
     job.finish(compiled.program, compiled.to_json())
+    if job.folder is not None:
+        write_report(job.folder)
     return compiled
 
 

@@ -62,6 +62,7 @@ class CompileJob:
         threads: int | None = None,
         level: float = 0.95,
         progress: bool | None = None,
+        fresh: bool = False,
     ) -> None:
         if budget is not None:
             check_whole("budget", budget)
@@ -95,6 +96,7 @@ class CompileJob:
         self.threads = threads
         self.level = level
         self.progress = progress
+        self.fresh = fresh
         self.meter = Meter(budget)
         self.calls: dict[str, int] = {}
         self.notes: list[str] = []
@@ -111,7 +113,7 @@ class CompileJob:
 
     @cached_property
     def estimate(self) -> Estimate:
-        """What `run()` costs at most. Calls no language model."""
+        """What the work costs, up to. Calls no language model."""
         judging = math.ceil(len(self.division.held) * self.a_question.mean)
         parts: dict[str, int | None] = {"judging before": judging}
         if self.alternate:
@@ -317,7 +319,16 @@ class CompileJob:
         }
         config = {"optimizer": estimate.optimizer, "predictors": self.names, "metric": name_of(self.metric)}
         data = {"heldout": devset_digest(self.division.held), "questions": self.division.sizes}
-        with Run.open(self.folder, "compile", identity, config=config, seed=self.seed, data=data) as run:
+        given: dict[str, Any] = {"config": config, "seed": self.seed, "data": data, "fresh": self.fresh}
+        with Run.open(self.folder, "compile", identity, **given) as run:
+            if self.fresh and self.folder is not None:
+                (self.folder / CANDIDATE).unlink(missing_ok=True)
+                for part in (
+                    self.folder / "before",
+                    self.folder / "after",
+                    *self.folder.glob("thresholds-*"),
+                ):
+                    shutil.rmtree(part, ignore_errors=True)
             yield run
 
     def _stored_candidate(self) -> dspy.Module | None:

@@ -11,7 +11,7 @@ from crag_dspy.optimize.dry_run import CallsAQuestion
 
 @dataclass(frozen=True)
 class Estimate:
-    """LM calls, at most.
+    """LM calls: the most program runs that the optimizer may make, times what a question takes on average.
 
     Attributes:
         parts: the calls by what they are for; None where the optimizer is not one of ours to judge.
@@ -41,7 +41,7 @@ class Estimate:
         return round(self.lm_calls * self.a_question.tokens / self.a_question.mean)
 
     def __str__(self) -> str:
-        total = "an unknown number of" if self.lm_calls is None else f"at most {self.lm_calls:,}"
+        total = "an unknown number of" if self.lm_calls is None else f"up to about {self.lm_calls:,}"
         parts = ", ".join(
             f"{name} {'?' if calls is None else f'{calls:,}'}" for name, calls in self.parts.items()
         )

@@ -1,0 +1,159 @@
+"""`crag-dspy compile`, `compare` and `report`, on a configuration whose parts are Python objects."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crag_dspy.errors import ConfigError, StateError
+from crag_dspy.optimize import compare_command, compile_command, report_command
+from crag_dspy.optimize.optimizers import OPTIMIZERS
+
+CONFIG = """
+[retriever]
+kind = "python:capitals_parts:retrieve"
+[grader]
+kind = "python:capitals_parts:grader"
+[search]
+kind = "python:capitals_parts:search"
+[lm]
+kind = "python:capitals_parts:lm"
+[settings]
+k = 1
+web_results = 1
+strip_threshold = -1.0
+"""
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capitals_program: Any,
+    capitals_devset: Any,
+    capitals_script: Any,
+    scripted_lm: Any,
+) -> Callable[..., Any]:
+    """Run a command in a folder with crag.toml, train.jsonl and dev.jsonl; gives back the language model."""
+    corrective = capitals_program().corrective
+    parts = types.ModuleType("capitals_parts")
+    parts.retrieve = corrective.retrieve.part  # type: ignore[attr-defined]
+    parts.grader = corrective.grade.part  # type: ignore[attr-defined]
+    parts.search = corrective.search.part  # type: ignore[attr-defined]
+    parts.lm = scripted_lm(capitals_script)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "capitals_parts", parts)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "crag.toml").write_text(CONFIG)
+    rows = [json.dumps(example.toDict()) for example in capitals_devset]
+    (tmp_path / "train.jsonl").write_text("\n".join(rows[:4]))
+    (tmp_path / "dev.jsonl").write_text("\n".join(rows[4:]))
+
+    def invoke(module: Any, *arguments: str) -> Any:
+        parser = argparse.ArgumentParser()
+        module.add_arguments(parser)
+        assert module.run(parser.parse_args(arguments)) == 0
+        return parts.lm
+
+    return invoke
+
+
+COMPILE = ("train.jsonl", "--config", "crag.toml", "--heldout", "dev.jsonl", "--predictors", "generate")
+
+
+def test_it_compiles_and_says_what_it_kept(command: Any, capsys: Any, tmp_path: Path) -> None:
+    command(compile_command, *COMPILE, "--save", "crag.json")
+    said = capsys.readouterr()
+    assert "held-out contains_word on 2 questions" in said.out
+    assert "the old program is kept" in said.out
+    assert "up to about 15 LM calls" in said.err
+    assert "Bootstrapped" not in said.out  # what DSPy prints is progress
+    assert json.loads((tmp_path / "crag.json").read_text())["generate"]["demos"] == []
+    assert (tmp_path / "runs" / "compile" / "report.html").exists()
+
+
+def test_a_dry_run_calls_nothing_and_leaves_nothing(command: Any, capsys: Any, tmp_path: Path) -> None:
+    lm = command(compile_command, *COMPILE, "--optimizer", "random_search", "--dry-run", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert told["optimizer"] == "random_search"
+    assert told["lm_calls"] > 0
+    assert lm.requests == []
+    assert not (tmp_path / "runs").exists()
+
+
+def test_json_is_one_object(command: Any, capsys: Any) -> None:
+    command(compile_command, *COMPILE, "--json", "--option", "max_bootstrapped_demos=1", "--budget", "60")
+    told = json.loads(capsys.readouterr().out)
+    assert told["estimate"]["sizes"]["max_bootstrapped_demos"] == 1
+    assert sum(told["lm_calls"].values()) <= told["estimate"]["budget"] == 60
+
+
+def test_the_same_command_repeats_no_call_and_fresh_begins_again(command: Any) -> None:
+    first = len(command(compile_command, *COMPILE).requests)
+    assert len(command(compile_command, *COMPILE).requests) == first
+    assert len(command(compile_command, *COMPILE, "--fresh").requests) == 2 * first
+
+
+def test_a_share_is_held_out_when_nothing_is_named(command: Any, capsys: Any, tmp_path: Path) -> None:
+    (tmp_path / "all.jsonl").write_text(
+        (tmp_path / "train.jsonl").read_text() + "\n" + (tmp_path / "dev.jsonl").read_text()
+    )
+    command(compile_command, "all.jsonl", "--config", "crag.toml", "--dry-run")
+    assert "3 to learn from, 0 to choose by, 3 held out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--option", "demos"), "--option must be like"),
+        (("--option", "demos=3"), "BootstrapFewShot has no option 'demos'"),
+        (("--predictors", "generat"), "did you mean 'generate'"),
+        (("--heldout", "none.jsonl"), r"none\.jsonl"),
+        (("--heldout", "train.jsonl"), "both to learn from and held out"),
+        (("--budget", "2"), "more than the budget of 2"),
+    ],
+)
+def test_what_is_wrong_is_told(arguments: tuple[str, ...], message: str, command: Any) -> None:
+    with pytest.raises(ConfigError, match=message):
+        command(compile_command, *COMPILE, *arguments)
+
+
+def test_the_names_of_optimizers_are_those_of_the_table() -> None:
+    """They are written twice, so that --help imports no optimizer."""
+    assert tuple(OPTIMIZERS) == compile_command.OPTIMIZERS
+
+
+def test_compare_prints_a_table(command: Any, capsys: Any, tmp_path: Path) -> None:
+    systems = "none,rag,crag,selfrag,selfcrag,ablations"
+    command(compare_command, "dev.jsonl", "--config", "crag.toml", "--systems", systems, "--markdown")
+    table = capsys.readouterr().out.splitlines()
+    names = [line.split("|")[1].strip() for line in table[2:]]
+    assert names[:5] == ["no retrieval", "RAG", "CRAG", "SelfRAG", "SelfCRAG"]
+    assert "always correct" in names
+    assert (tmp_path / "runs" / "compare" / "report.html").exists()
+    with pytest.raises(ConfigError, match="--systems must be of"):
+        command(compare_command, "dev.jsonl", "--config", "crag.toml", "--systems", "crag,graphrag")
+
+
+def test_report_writes_the_page_of_a_run(command: Any, capsys: Any, tmp_path: Path) -> None:
+    command(compare_command, "dev.jsonl", "--config", "crag.toml")
+    capsys.readouterr()
+    command(report_command, "runs/compare", "--to", "page.html")
+    assert capsys.readouterr().out == "page.html\n"
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+    with pytest.raises(ConfigError, match="not the folder of a run"):
+        command(report_command, ".")
+
+
+def test_a_saved_program_is_compiled_further(command: Any, tmp_path: Path) -> None:
+    command(compile_command, *COMPILE, "--save", "crag.json")
+    command(compile_command, *COMPILE, "--program", "crag.json", "--run", "runs/again")
+    (tmp_path / "crag.json").write_text("{")
+    with pytest.raises(StateError, match=r"crag\.json is not a complete JSON file"):
+        command(compile_command, *COMPILE, "--program", "crag.json", "--run", "runs/third")
