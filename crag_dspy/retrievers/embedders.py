@@ -188,7 +188,7 @@ class SentenceTransformerEmbedder(Held):
                 return True
             tokens = tokenizer.tokenize(text)
         unread = sum(token == tokenizer.unk_token or _is_lone_letter(token) for token in tokens)
-        return unread <= UNREAD_SHARE * len(tokens)
+        return bool(unread <= UNREAD_SHARE * len(tokens))
 
     def _loaded(self) -> Any:
         if self._model is None:
