@@ -47,6 +47,8 @@ def cost_of(prediction: Any) -> Cost:
     action = action_of(prediction)
     searches = int(action in (Action.INCORRECT, Action.AMBIGUOUS))
     if trace is not None:
+        queries = field_of(trace, "queries")
+        searches = searches if queries is None else int(bool(queries))  # without a web search none is sent
         tokens = int(sum(_mapping(trace, "lm_tokens").values()))
         seconds = _mapping(trace, "seconds")
         calls = int(field_of(trace, "lm_calls", 0))

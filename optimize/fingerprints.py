@@ -63,6 +63,8 @@ def program_identity(program: dspy.Module, *, decisions: bool = True) -> dict[st
     identity: dict[str, str] = {"program": f"{type(program).__module__}.{type(program).__qualname__}"}
     adapter = dspy.settings.adapter
     identity["adapter"] = "default" if adapter is None else type(adapter).__qualname__
+    if dspy.settings.rm is not None:  # what a retriever of None asks
+        identity["rm"] = str(_part(dspy.settings.rm))
     for name, predictor in program.named_predictors():
         # Not dump_state(), which also dumps the language model: one with an engine of its own cannot be
         # saved.
@@ -130,12 +132,17 @@ def _part(value: Any) -> str | None:
 
 
 def _fingerprint(part: Any) -> str:
-    """A part's own fingerprint, or that of what it wraps, or of the passages that it holds; "" when there is
-    none."""
+    """A part's own fingerprint, or that of what it wraps: its source when it is a function, or the passages
+    it holds.
+
+    "" when there is none: the part then counts by its name.
+    """
     for inner in (part, *(getattr(part, name, None) for name in ("index", "source"))):
         found = getattr(inner, "fingerprint", None)
         if isinstance(found, str) and found:
             return found
+        if inspect.isfunction(inner):
+            return _source(inner)
     passages = getattr(part, "passages", None) or getattr(getattr(part, "index", None), "passages", None)
     if isinstance(passages, (list, tuple)):
         return digest([[getattr(item, "id", ""), getattr(item, "text", str(item))] for item in passages])

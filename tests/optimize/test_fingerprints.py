@@ -57,6 +57,33 @@ def test_parts_count_by_their_fingerprint(capitals_program: Any) -> None:
     assert any(text == "capitals@v1" for text in before.values())
 
 
+def test_a_function_counts_by_its_source(capitals_program: Any) -> None:
+    def finder(text: str) -> Any:
+        if text == "one":
+
+            def find(query: str) -> list[str]:
+                return ["one passage"]
+        else:
+
+            def find(query: str) -> list[str]:
+                return ["another passage"]
+
+        return find
+
+    identities = [
+        program_identity(capitals_program(retrieve=finder(text))) for text in ("one", "other", "one")
+    ]
+    assert identities[0] == identities[2]
+    assert len(changes(identities[0], identities[1])) == 1
+
+
+def test_the_configured_retriever_counts(capitals_program: Any) -> None:
+    program = capitals_program(retrieve=None)
+    with dspy.context(rm=lambda query, k: []):
+        configured = program_identity(program)
+    assert [change.split(" (")[0] for change in changes(program_identity(program), configured)] == ["rm"]
+
+
 def test_no_key_is_in_it(capitals_program: Any) -> None:
     secret = "sk-planted-1234567890abcdef"
     lm = dspy.LM(
