@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from crag_dspy.graders.embedding import EmbeddingGrader
     from crag_dspy.graders.lm import LMGrader
     from crag_dspy.graders.t5 import T5Grader
-    from crag_dspy.lms.plain_text import PlainTextAdapter
     from crag_dspy.lms.local import local_lm
+    from crag_dspy.lms.plain_text import PlainTextAdapter
     from crag_dspy.passages import Passage, Strip, as_passages
     from crag_dspy.refine import decompose
     from crag_dspy.retrievers.adapt import as_retriever

@@ -46,7 +46,9 @@ def as_llama_index(corrective: CorrectiveRetriever) -> Any:
         from llama_index.core.retrievers import BaseRetriever
         from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
     except ImportError as error:
-        raise ConfigError('as_llama_index needs llama-index-core: pip install "crag-dspy[llama-index]"') from error
+        raise ConfigError(
+            'as_llama_index needs llama-index-core: pip install "crag-dspy[llama-index]"'
+        ) from error
 
     class CorrectedRetriever(BaseRetriever):  # type: ignore[misc]
         """Evidence of a `CorrectiveRetriever`."""

@@ -18,19 +18,17 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.evaluator_train import ranking
-from crag_dspy.evaluator_train.reliability import calibration_error
-
 from crag_dspy.arguments import check_whole
 from crag_dspy.errors import ConfigError, GraderError
+from crag_dspy.evaluator_train import ranking
+from crag_dspy.evaluator_train.reliability import calibration_error
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
-    from crag_dspy.evaluator_train.pair_files import Pair
-
     from crag_dspy.contracts import Grader
+    from crag_dspy.evaluator_train.pair_files import Pair
 
 logger = logging.getLogger(__name__)
 
@@ -286,10 +284,11 @@ def write_results(results: Sequence[Result], folder: Path) -> None:
 
 def _print_tables(results: Sequence[Result]) -> None:
     """One table a file, narrow enough for 80 columns: a figure that is cut off is no figure."""
-    from crag_dspy.evaluator_train.benchmark_report import COLUMNS, cells
     from rich import box
     from rich.console import Console
     from rich.table import Table
+
+    from crag_dspy.evaluator_train.benchmark_report import COLUMNS, cells
 
     console = Console()
     for file in dict.fromkeys(result.row.file for result in results):

@@ -16,20 +16,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from crag_dspy.errors import ArtefactError
 from crag_dspy.evaluator_train.cuts import Cuts, suggest_thresholds
 from crag_dspy.evaluator_train.platt import METHODS, Method, checked, crossed_probabilities, fit, sigmoid
 from crag_dspy.evaluator_train.reliability import Bin, calibration_error, log_loss, reliability
-
-from crag_dspy.errors import ArtefactError
 from crag_dspy.graders.artefact import Calibration, SuggestedThresholds
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from crag_dspy.evaluator_train.pair_files import Pair
     from numpy.typing import NDArray
 
+    from crag_dspy.evaluator_train.pair_files import Pair
     from crag_dspy.graders.artefact import GraderSpec
 
     Floats = NDArray[np.float64]

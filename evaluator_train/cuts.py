@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from crag_dspy.evaluator_train.platt import checked
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.evaluator_train.platt import checked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

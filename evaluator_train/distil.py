@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.errors import ConfigError
 from crag_dspy.evaluator_train.student import t5_from_bert
 from crag_dspy.evaluator_train.teachers import Teacher, open_teacher
 from crag_dspy.evaluator_train.vocabulary import prune
-
-from crag_dspy.errors import ConfigError
 from crag_dspy.graders.artefact import GraderSpec, save_artefact
 from crag_dspy.graders.heads import SegmentHead
 from crag_dspy.graders.precision import native

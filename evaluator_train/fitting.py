@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from crag_dspy.evaluator_train.learner import Learner, parameter_groups
-from crag_dspy.evaluator_train.ranking import auc
 from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from crag_dspy.errors import TrainingError
+from crag_dspy.evaluator_train.learner import Learner, parameter_groups
+from crag_dspy.evaluator_train.ranking import auc
 from crag_dspy.graders.artefact import save_tensors
 from crag_dspy.graders.batches import collate, raw_scores
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from crag_dspy.evaluator_train.recipe import TrainingSection
     from crag_dspy.evaluator_train.targets import Target
-
     from crag_dspy.graders.prompt_format import EncodedPair, PairEncoder
 
 WHOLE = "whole"  # file that marks a checkpoint as completely written

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
+from crag_dspy.arguments import check_choice, check_whole
+from crag_dspy.errors import ConfigError, RetrieverError
 from crag_dspy.evaluator_train.bm25 import BM25
 from crag_dspy.evaluator_train.splits import (
     SPLITS,
@@ -17,9 +19,6 @@ from crag_dspy.evaluator_train.splits import (
     without_duplicates,
     without_leaks,
 )
-
-from crag_dspy.arguments import check_choice, check_whole
-from crag_dspy.errors import ConfigError, RetrieverError
 from crag_dspy.matching import normalize
 from crag_dspy.passages import Passage, as_passages
 

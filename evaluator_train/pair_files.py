@@ -17,9 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.evaluator_train.treebank import detokenise, token_dialect
-
 from crag_dspy.errors import ConfigError
+from crag_dspy.evaluator_train.treebank import detokenise, token_dialect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

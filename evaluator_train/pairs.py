@@ -22,6 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.errors import ConfigError
 from crag_dspy.evaluator_train.bm25 import BM25, ranked
 from crag_dspy.evaluator_train.mining import (
     UNITS,
@@ -35,8 +36,6 @@ from crag_dspy.evaluator_train.mining import (
 )
 from crag_dspy.evaluator_train.pair_files import Pair, write_pairs
 from crag_dspy.evaluator_train.splits import SPLITS, Shares, Split
-
-from crag_dspy.errors import ConfigError
 from crag_dspy.matching import contains_answer, normalize
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from crag_dspy.evaluator_train.questions import Question
-
     from crag_dspy.passages import Passage
 
     Holds = Callable[[Question, Passage, str], bool]  # a passage, and the strip of it (or its whole text)

@@ -172,6 +172,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     import torch
+
     from crag_dspy.evaluator_train.pair_files import read_pairs
 
     if args.threads is not None:

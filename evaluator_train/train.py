@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.errors import ConfigError
 from crag_dspy.evaluator_train.recipe import Recipe, read_recipe, recipe_names
 from crag_dspy.evaluator_train.targets import (
     Target,
@@ -29,8 +30,6 @@ from crag_dspy.evaluator_train.targets import (
     read_targets,
     split_by_question,
 )
-
-from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
     import argparse
@@ -78,9 +77,9 @@ def train_grader(
         TrainingError: the loss became NaN or infinite; names the step.
     """
     import torch
-    from crag_dspy.evaluator_train import fitting, learner
     from transformers import set_seed
 
+    from crag_dspy.evaluator_train import fitting, learner
     from crag_dspy.graders.loading import open_base, weights_digest
     from crag_dspy.graders.precision import native
     from crag_dspy.graders.prompt_format import PairEncoder, prompt_format

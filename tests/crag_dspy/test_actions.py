@@ -52,7 +52,9 @@ def test_total_over_the_scale(scores: list[float], thresholds: Thresholds, polic
 
 
 @given(st.lists(score, min_size=1, max_size=6), cuts, st.data())
-def test_max_is_monotone_in_every_score(scores: list[float], thresholds: Thresholds, data: st.DataObject) -> None:
+def test_max_is_monotone_in_every_score(
+    scores: list[float], thresholds: Thresholds, data: st.DataObject
+) -> None:
     raised = list(scores)
     place = data.draw(st.integers(0, len(scores) - 1))
     raised[place] = data.draw(st.floats(scores[place], 1))

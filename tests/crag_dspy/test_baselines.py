@@ -14,7 +14,10 @@ from crag_dspy.abstain import is_abstention
 from crag_dspy.errors import ConfigError
 
 QUESTION = "When did the Ardent Bridge open?"
-PASSAGES = [Passage("The Ardent Bridge opened in 1931. It is green.", id="a"), Passage("Cats sleep when the day is warm.", id="b")]
+PASSAGES = [
+    Passage("The Ardent Bridge opened in 1931. It is green.", id="a"),
+    Passage("Cats sleep when the day is warm.", id="b"),
+]
 
 
 class Grader:
@@ -60,7 +63,12 @@ def test_a_bad_k_is_refused(k: Any) -> None:
 
 @pytest.mark.parametrize(
     ("verdicts", "answer", "drafts"),
-    [(["yes"], "1930", 1), (["no", "Yes."], "1931", 2), (["no", "no"], None, 2), (["perhaps", "unclear"], None, 2)],
+    [
+        (["yes"], "1930", 1),
+        (["no", "Yes."], "1931", 2),
+        (["no", "no"], None, 2),
+        (["perhaps", "unclear"], None, 2),
+    ],
 )
 @pytest.mark.parametrize("corrected", [False, True])
 def test_self_reflection_retries_once_and_then_abstains(

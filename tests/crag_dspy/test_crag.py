@@ -266,7 +266,9 @@ def test_no_language_model_is_said_with_the_fix() -> None:
 
 
 def test_a_model_that_says_it_does_not_know_is_not_grounded(scripted_lm: Callable[..., Any]) -> None:
-    prediction = ask(CRAG([RELEVANT], WordGrader()), scripted_lm({"answer": "I don't know."}), "sync", question=QUESTION)
+    prediction = ask(
+        CRAG([RELEVANT], WordGrader()), scripted_lm({"answer": "I don't know."}), "sync", question=QUESTION
+    )
     assert (prediction.answer, prediction.grounded) == ("I don't know.", False)
 
 
@@ -274,6 +276,11 @@ def test_an_endless_page_is_cut(scripted_lm: Callable[..., Any]) -> None:
     from crag_dspy.steps import MAX_CHARACTERS
 
     endless = "The Ardent Bridge opened in 1931. " + "x" * (3 * MAX_CHARACTERS)
-    prediction = ask(CRAG(lambda query: [endless], WordGrader()), scripted_lm({"answer": "1931"}), "sync", question=QUESTION)
+    prediction = ask(
+        CRAG(lambda query: [endless], WordGrader()),
+        scripted_lm({"answer": "1931"}),
+        "sync",
+        question=QUESTION,
+    )
     assert len(prediction.trace.passages[0].text) == MAX_CHARACTERS
     assert prediction.answer == "1931"

@@ -97,7 +97,9 @@ def test_failures_in_pairs_through_evaluate(scripted_lm: Callable[..., Any], pai
     program, script = build(*pair)
     devset = [dspy.Example(question=QUESTION, answer="1931").with_inputs("question")] * 2
     with dspy.context(lm=scripted_lm(script)):
-        evaluate = dspy.Evaluate(devset=devset, metric=lambda gold, pred, trace=None: bool(pred.answer), max_errors=1)
+        evaluate = dspy.Evaluate(
+            devset=devset, metric=lambda gold, pred, trace=None: bool(pred.answer), max_errors=1
+        )
         result = evaluate(program)
     assert result.score == 100.0
     assert all(pred.trace is not None for _, pred, _ in result.results)
@@ -127,7 +129,9 @@ def test_a_failing_grader_is_ambiguous_never_correct(scripted_lm: Callable[..., 
 
 
 @pytest.mark.parametrize("failure", ["search", "no key", "quota", "no search"])
-def test_a_failing_search_falls_back_to_internal_evidence(scripted_lm: Callable[..., Any], failure: str) -> None:
+def test_a_failing_search_falls_back_to_internal_evidence(
+    scripted_lm: Callable[..., Any], failure: str
+) -> None:
     """Field cases 11 and 12."""
     prediction = outcome(scripted_lm, failure, Action.INCORRECT)
     assert prediction.answer == "1931"
@@ -158,7 +162,9 @@ def test_an_unparsable_answer_is_tried_once_more_then_abstains(scripted_lm: Call
 
 
 @pytest.mark.parametrize("scores", [[float("nan")], [None], [], [0.1, 0.2, 0.3]])
-def test_a_grader_that_breaks_its_contract_is_not_believed(scripted_lm: Callable[..., Any], scores: list[Any]) -> None:
+def test_a_grader_that_breaks_its_contract_is_not_believed(
+    scripted_lm: Callable[..., Any], scores: list[Any]
+) -> None:
     program = CRAG(retriever, lambda question, texts: scores, search)
     prediction = run(program, scripted_lm({"answer": "1931", "query": "q"}), "sync", question=QUESTION)
     assert prediction.action == "ambiguous"
@@ -167,7 +173,9 @@ def test_a_grader_that_breaks_its_contract_is_not_believed(scripted_lm: Callable
 
 def test_scores_beyond_the_scale_are_cut_to_it(scripted_lm: Callable[..., Any]) -> None:
     """Field case 7: raw outputs of +-10."""
-    program = CRAG(retriever, lambda question, texts: [10.0 if "opened" in t else -10.0 for t in texts], search)
+    program = CRAG(
+        retriever, lambda question, texts: [10.0 if "opened" in t else -10.0 for t in texts], search
+    )
     prediction = run(program, scripted_lm({"answer": "1931"}), "sync", question=QUESTION)
     assert prediction.trace.scores == [1.0]
     assert prediction.action == "correct"

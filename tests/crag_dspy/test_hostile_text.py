@@ -144,6 +144,8 @@ def test_cleaning_text_twice_changes_nothing(text: str) -> None:
         ("Seen in [2004] by 3 [7, 8].", 5, "Seen in [2004] by 3.", (), (7, 8)),
     ],
 )
-def test_citations(answer: str, sources: int, clean: str, cited: tuple[int, ...], dropped: tuple[int, ...]) -> None:
+def test_citations(
+    answer: str, sources: int, clean: str, cited: tuple[int, ...], dropped: tuple[int, ...]
+) -> None:
     checked = check_citations(answer, sources)
     assert (checked.answer, checked.cited, checked.dropped) == (clean, cited, dropped)

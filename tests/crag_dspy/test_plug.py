@@ -28,7 +28,9 @@ class Grader:
 
 @pytest.fixture
 def retriever() -> CorrectiveRetriever:
-    passages = [Passage(text, id=f"p{i}", title="Bridge", url=f"https://kb/{i}") for i, text in enumerate(TEXTS)]
+    passages = [
+        Passage(text, id=f"p{i}", title="Bridge", url=f"https://kb/{i}") for i, text in enumerate(TEXTS)
+    ]
     return CorrectiveRetriever(passages, Grader())
 
 

@@ -16,7 +16,9 @@ def test_a_public_name_is_there(name: str) -> None:
 
 
 def test_names_are_listed_before_they_are_loaded() -> None:
-    code = "import crag_dspy, sys; assert 'CRAG' in dir(crag_dspy); assert 'crag_dspy.crag' not in sys.modules"
+    code = (
+        "import crag_dspy, sys; assert 'CRAG' in dir(crag_dspy); assert 'crag_dspy.crag' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

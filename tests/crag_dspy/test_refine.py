@@ -91,7 +91,13 @@ def test_sentences_in_chinese_and_japanese(text: str, expected: int) -> None:
 
 def test_short_strips_are_kept() -> None:
     """Field case 26."""
-    assert strips("Is it open? Yes. How many? 42. 是。") == ["Is it open?", "Yes.", "How many?", "42.", "是。"]
+    assert strips("Is it open? Yes. How many? 42. 是。") == [
+        "Is it open?",
+        "Yes.",
+        "How many?",
+        "42.",
+        "是。",
+    ]
 
 
 TABLE = "Lengths:\n\n| bridge | metres |\n|---|---|\n| North. St. | 120 |\n| South | 95 |\n\nBoth are open."

@@ -8,12 +8,12 @@ import xml.etree.ElementTree as ElementTree
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from crag_dspy.errors import ConfigError, GraderError
 from crag_dspy.evaluator_train import benchmark as command
 from crag_dspy.evaluator_train import named_graders
 from crag_dspy.evaluator_train.benchmark import benchmark, drawn, plain, write_results
 from crag_dspy.evaluator_train.pair_files import Pair, write_pairs
-
-from crag_dspy.errors import ConfigError, GraderError
 from crag_dspy.matching import words
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from crag_dspy.evaluator_train.named_graders import named_grader
 
 from crag_dspy.errors import CragError
+from crag_dspy.evaluator_train.named_graders import named_grader
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,6 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crag_dspy.errors import ConfigError
 from crag_dspy.evaluator_train.ranking import (
     accuracy_at,
     auc,
@@ -14,10 +18,6 @@ from crag_dspy.evaluator_train.ranking import (
     best_accuracy,
     roc,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
-from crag_dspy.errors import ConfigError
 
 # Few distinct values, so that ties are common.
 scored = st.lists(

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from crag_dspy.evaluator_train.calibrate import add_arguments, calibrate, calibrate_artefact, run
-from crag_dspy.evaluator_train.cuts import suggest_thresholds
-from crag_dspy.evaluator_train.pair_files import Pair, write_pairs
-from crag_dspy.evaluator_train.platt import fit
-from crag_dspy.evaluator_train.reliability import calibration_error, reliability
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from crag_dspy.actions import Thresholds
 from crag_dspy.errors import ArtefactError, ConfigError
+from crag_dspy.evaluator_train.calibrate import add_arguments, calibrate, calibrate_artefact, run
+from crag_dspy.evaluator_train.cuts import suggest_thresholds
+from crag_dspy.evaluator_train.pair_files import Pair, write_pairs
+from crag_dspy.evaluator_train.platt import fit
+from crag_dspy.evaluator_train.reliability import calibration_error, reliability
 from crag_dspy.graders.t5 import T5Grader
 
 if TYPE_CHECKING:

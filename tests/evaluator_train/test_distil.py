@@ -17,9 +17,10 @@ WORDS = [
 @pytest.fixture(scope="module")
 def teacher():  # type: ignore[no-untyped-def]
     import torch
-    from crag_dspy.evaluator_train.teachers import Teacher
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     from transformers import BertConfig, BertModel
+
+    from crag_dspy.evaluator_train.teachers import Teacher
 
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -51,7 +52,6 @@ def sentences(count: int, seed: int) -> list[str]:
 
 def test_distilling_lowers_the_loss_and_the_base_can_be_opened(teacher, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     from crag_dspy.evaluator_train.distil import distil, save_base
-
     from crag_dspy.graders.t5 import T5Grader
 
     result = distil(teacher, sentences(200, 1), sentences(40, 2), layers=[0, 2], vocabulary=0, seconds=6)

@@ -7,6 +7,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crag_dspy import sample
+from crag_dspy.errors import ConfigError, RetrieverError
 from crag_dspy.evaluator_train import pairs as command
 from crag_dspy.evaluator_train.mining import Mining, PairSets, PassageSearch, document_of
 from crag_dspy.evaluator_train.pair_files import Pair, read_pairs
@@ -19,11 +24,6 @@ from crag_dspy.evaluator_train.splits import (
     without_duplicates,
     without_leaks,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from crag_dspy import sample
-from crag_dspy.errors import ConfigError, RetrieverError
 from crag_dspy.matching import contains_answer, words
 from crag_dspy.passages import Passage
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from crag_dspy.evaluator_train.bm25 import BM25, ranked, terms
 from hypothesis import given
 from hypothesis import strategies as st
+
+from crag_dspy.evaluator_train.bm25 import BM25, ranked, terms
 
 texts = st.lists(
     st.lists(st.sampled_from("abcdef"), min_size=1, max_size=8).map(" ".join), min_size=1, max_size=8

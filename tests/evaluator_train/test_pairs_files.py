@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
-from crag_dspy.evaluator_train.pair_files import Pair, read_pairs, write_pairs
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.evaluator_train.pair_files import Pair, read_pairs, write_pairs
 
 
 def written(folder: Path, name: str, text: str) -> Path:

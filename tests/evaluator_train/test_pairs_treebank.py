@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from crag_dspy.evaluator_train.treebank import detokenise, token_dialect
 from hypothesis import given
 from hypothesis import strategies as st
+
+from crag_dspy.evaluator_train.treebank import detokenise, token_dialect
 
 
 @pytest.mark.parametrize(

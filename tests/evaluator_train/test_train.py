@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from crag_dspy.errors import ArtefactError, ConfigError, TrainingError
 from crag_dspy.evaluator_train import train as training
 from crag_dspy.evaluator_train.recipe import Recipe
 from crag_dspy.evaluator_train.targets import Target
 from crag_dspy.evaluator_train.train import TrainingResult, train_grader
-
-from crag_dspy.errors import ArtefactError, ConfigError, TrainingError
 from crag_dspy.graders import T5Grader
 
 STEPS = {"max_steps": 60, "batch_size": 16, "learning_rate": 1e-2, "precision": "fp32", "evaluate_every": 20}

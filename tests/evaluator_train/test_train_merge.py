@@ -7,12 +7,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from crag_dspy.errors import ConfigError
 from crag_dspy.evaluator_train import merge as merging
 from crag_dspy.evaluator_train import train as training
 from crag_dspy.evaluator_train.recipe import Recipe
 from crag_dspy.evaluator_train.targets import Target
-
-from crag_dspy.errors import ConfigError
 from crag_dspy.graders import T5Grader
 
 if TYPE_CHECKING:

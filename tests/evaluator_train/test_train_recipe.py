@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from crag_dspy.evaluator_train.recipe import read_recipe, recipe_names
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.evaluator_train.recipe import read_recipe, recipe_names
 from crag_dspy.graders.prompt_format import FORMATS
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from crag_dspy.evaluator_train.speed import time_grader
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.evaluator_train.speed import time_grader
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from crag_dspy.evaluator_train.targets import Target, digest, read_targets, split_by_question
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.evaluator_train.targets import Target, digest, read_targets, split_by_question
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,14 +8,14 @@ from typing import Literal
 
 import dspy
 import pytest
-from crag_dspy.signatures.answer import ChoiceAnswer, ClaimCheck, LongAnswer, ShortAnswer
-from crag_dspy.signatures.rewrite import RewriteQuery
 from dspy.utils.exceptions import AdapterParseError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crag_dspy.lms.engine import as_plain_prompt
 from crag_dspy.lms.plain_text import PlainTextAdapter
+from crag_dspy.signatures.answer import ChoiceAnswer, ClaimCheck, LongAnswer, ShortAnswer
+from crag_dspy.signatures.rewrite import RewriteQuery
 
 ASK = dspy.Signature("context, question -> answer", "Answer from the context.")
 THINK = dspy.Signature("question -> reasoning, final_answer", "Think, then answer.")
