@@ -103,7 +103,8 @@ def distil(
     optimizer = torch.optim.AdamW(learned, lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.0)
     autocast = native("cpu") == "bf16"
 
-    started, losses, tokens = time.monotonic(), [], 0
+    losses: list[float] = []
+    started, tokens = time.monotonic(), 0
     bar = tqdm(total=round(seconds), unit="s", disable=not progress, desc="distilling")
     for batch in _batches(items):
         part = (time.monotonic() - started) / seconds
@@ -116,7 +117,7 @@ def distil(
         with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
             out = projection(student(input_ids=ids, attention_mask=mask).last_hidden_state)[here].float()
             half = middle(seen["middle"])[here].float()
-        loss = _loss(out, half, final, mid, marks[here])
+        loss: Any = _loss(out, half, final, mid, marks[here])
         if not torch.isfinite(loss):
             raise ConfigError(f"the loss became {loss.item()} at step {len(losses)}: lower learning_rate")
         for group in optimizer.param_groups:
@@ -289,7 +290,8 @@ def save_base(result: Distilled, folder: Path | str, name: str = "base") -> None
     with torch.no_grad():
         head.projection.weight.copy_(result.projection.weight)  # type: ignore[union-attr]
         head.projection.bias.zero_()  # type: ignore[union-attr]
-    tokenizer = PreTrainedTokenizerFast(
+    make: Any = PreTrainedTokenizerFast
+    tokenizer = make(
         tokenizer_object=result.tokenizer,
         pad_token="<pad>",
         eos_token="</s>",

@@ -37,8 +37,9 @@ def t5_from_bert(teacher: Any, layers: Sequence[int], vocabulary: Sequence[int])
     if not layers or not all(0 <= layer < config.num_hidden_layers for layer in layers):
         raise ConfigError(f"layers must be of 0 to {config.num_hidden_layers - 1}, got {list(layers)}")
     head = config.hidden_size // config.num_attention_heads
-    student = T5EncoderModel(
-        T5Config(
+    settings: Any = T5Config  # its fields are not typed
+    student: Any = T5EncoderModel(
+        settings(
             vocab_size=len(vocabulary),
             d_model=config.hidden_size,
             d_kv=head,

