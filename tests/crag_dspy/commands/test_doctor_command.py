@@ -167,6 +167,6 @@ def test_the_core_packages_are_those_of_the_project() -> None:
         re.split(r"[<>=]", line)[0]: extra
         for extra, lines in project["optional-dependencies"].items()
         for line in lines
-        if extra in ("local", "train", "report")
+        if extra in ("local", "train")
     }
     assert extras == {name: doctor_checks.EXTRAS.get(name, "local") for name in doctor_checks.OPTIONAL}
