@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import sys
+import threading
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -54,14 +55,26 @@ def run_each(
                 work(item)
                 bar.update()
             return
+        stopped = threading.Event()
+
+        def guarded(item: Item) -> None:
+            if stopped.is_set():
+                return
+            try:
+                work(item)
+            except BaseException:
+                stopped.set()
+                raise
+
         pool = ThreadPoolExecutor(count, thread_name_prefix="crag-dspy-run")
         # DSPy's settings live in a context variable, which a bare thread would not see.
         futures: list[Future[Any]] = [
-            pool.submit(contextvars.copy_context().run, work, item) for item in items
+            pool.submit(contextvars.copy_context().run, guarded, item) for item in items
         ]
         try:
             for future in as_completed(futures):
                 future.result()
                 bar.update()
         finally:
+            stopped.set()
             pool.shutdown(wait=True, cancel_futures=True)
