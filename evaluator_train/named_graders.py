@@ -36,7 +36,11 @@ def named_grader(name: str) -> Grader:
 
         return T5Grader.from_pretrained(model, adapter=False)
     # A folder is meant from here; the configuration would look beside its own file.
-    return _part({"source": str(Path(name).absolute()) if Path(name).is_dir() else name})
+    from crag_dspy.graders.loading import shipped
+
+    # A shipped name means the shipped grader, also where a folder of that name happens to lie.
+    folder = Path(name).is_dir() and name not in shipped()
+    return _part({"source": str(Path(name).absolute()) if folder else name})
 
 
 class LanguageModelJudge:

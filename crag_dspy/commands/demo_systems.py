@@ -22,6 +22,7 @@ import dspy
 from crag_dspy.baselines import RAG
 from crag_dspy.config import build_part, language_model, read_config
 from crag_dspy.crag import CRAG
+from crag_dspy.graders.loading import shipped
 from crag_dspy.retrievers.local import LocalIndex
 from crag_dspy.websearch.index import IndexSearch
 
@@ -97,10 +98,11 @@ def _lm_table(name: str) -> dict[str, Any]:
 
 
 def _grader_table(name: str) -> dict[str, Any]:
-    named = name in ("embedding", "lm") or name.startswith("python:")
-    return (
-        {"kind": name} if named else {"source": str(Path(name).absolute()) if Path(name).is_dir() else name}
-    )
+    if name in ("embedding", "lm") or name.startswith("python:"):
+        return {"kind": name}
+    # A shipped name means the shipped grader, also where a folder of that name happens to lie.
+    folder = Path(name).is_dir() and name not in shipped()
+    return {"source": str(Path(name).absolute()) if folder else name}
 
 
 def token_counter(lm: Any) -> tuple[Callable[[str], int], str]:
