@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crag_dspy.commands import to_weaviate
+
 if TYPE_CHECKING:
     import argparse
 
@@ -30,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a .jsonl file (one object a line: text, and optionally id, title, url, metadata), a .txt or "
         ".md file, or a folder of such files",
     )
-    parser.add_argument("--to", required=True, metavar="FOLDER", help="the index; made unless it exists")
+    parser.add_argument(
+        "--to", required=True, metavar="FOLDER", help="the index; made unless it exists; or weaviate"
+    )
     parser.add_argument(
         "--embedder",
         metavar="NAME",
@@ -46,10 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"them whole; default: {DEFAULT_CHUNK_WORDS}",
     )
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
+    to_weaviate.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Import `args.source` into the folder `args.to`; returns 0, or 130 when interrupted."""
+    """Import `args.source` into the folder `args.to`, or move it to Weaviate; returns 0, or 130 when interrupted."""
+    if args.to == to_weaviate.TARGET:
+        return to_weaviate.run(args)
     from crag_dspy.retrievers.documents import count_documents
 
     started = time.perf_counter()
