@@ -1,6 +1,6 @@
 """`crag-dspy index my-index --to weaviate --url http://localhost:8080 --collection Docs`: move a LocalIndex over.
 
-Passages keep their ids, titles, urls, metadata and vectors, so nothing is embedded again. Running it again goes on where
+Passages keep their ids, titles, urls, metadata and vectors, so nothing is embedded again. Run again, it goes on where
 it stopped: an object's id is made from the passage's, and what is there already and equal is left alone.
 """
 
