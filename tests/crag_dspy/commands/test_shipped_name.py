@@ -1,4 +1,4 @@
-"""A folder called "mini" where a command runs does not take the shipped grader's place: it did, and measured another."""
+"""A folder called "mini" where a command runs must not take the shipped grader's place: it did once, unseen."""
 
 from __future__ import annotations
 
