@@ -14,8 +14,9 @@ from crag_dspy import cli
 from crag_dspy.config import read_config
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "CONTRIBUTING.md", "data/README.md")
+PAGES = ("README.md", "README.zh-CN.md", "CONTRIBUTING.md", "data/README.md")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CHINESE = (ROOT / "README.zh-CN.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
@@ -71,3 +72,19 @@ def test_what_the_examples_import_is_there() -> None:
                 module = importlib.import_module(node.module or "")
                 for alias in node.names:
                     assert getattr(module, alias.name) is not None
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        pytest.param(r"^```(?:sh|python|toml)\n.*?^```$", id="blocks"),
+        pytest.param(r"^\| `([\w-]+)` \|", id="commands"),
+        pytest.param(r"^(#+) ", id="headings"),
+        pytest.param(r"^\[\w+\]: \S+$", id="references"),
+    ],
+)
+def test_the_chinese_page_follows_the_english_one(pattern: str) -> None:
+    """Code, commands, levels of headings and sources are the same, so that the tests above hold for both pages."""
+    english = re.findall(pattern, README, re.M | re.S)
+    assert len(english) > 3
+    assert re.findall(pattern, CHINESE, re.M | re.S) == english
