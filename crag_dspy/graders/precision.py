@@ -7,8 +7,6 @@ AVX512-VNNI to be fast. fp16 is not offered: T5 overflows in it. "auto" is bf16 
 
 from __future__ import annotations
 
-import importlib
-import warnings
 from typing import Any, Literal, get_args
 
 from crag_dspy.errors import ConfigError
@@ -25,23 +23,12 @@ def prepare(scorer: Any, device: str, precision: Precision) -> tuple[Any, Litera
     if chosen == "int8":
         if device != "cpu":
             raise ConfigError(f"precision int8 runs on the CPU only, got device={device!r}: use bf16 there")
-        scorer.backbone = _int8(scorer.backbone)
+        from crag_dspy.graders.int8_linear import use_int8
+
+        use_int8(scorer.backbone)
     elif chosen == "bf16":
         scorer.backbone.to(torch.bfloat16)
     return scorer.to(device), chosen
-
-
-def _int8(backbone: Any) -> Any:
-    """All matrix products in int8: weights by their own range, activations by the range they turn out to have."""
-    import torch
-
-    try:
-        quantisation: Any = importlib.import_module("torch.ao.quantization")
-    except ImportError as error:
-        raise ConfigError("precision int8 is not in this version of torch: use bf16 or auto") from error
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch announces the end of this module at every layer
-        return quantisation.quantize_dynamic(backbone, {torch.nn.Linear}, dtype=torch.qint8)
 
 
 def native(device: str) -> Literal["fp32", "bf16"]:
