@@ -259,10 +259,10 @@ def test_a_hundred_thousand_questions_take_less_than_a_second() -> None:
         dict(zip(Action, row, strict=True)) for row in rng.integers(0, 2, (100_000, 3)).astype(float).tolist()
     ]
     seconds = []
-    for _ in range(3):  # the fastest: other work on the machine is not ours
-        start = time.perf_counter()
+    for _ in range(3):  # processor time, and the fastest: other work on the machine is not ours
+        start = time.process_time()
         best = best_thresholds(scores, outcomes)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     assert min(seconds) < 1.0
     assert best.value == pytest.approx(best.value_at(best.upper, best.lower))
 
