@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,11 @@ def merge_adapter(model: Any, adapter: Path, head: str, missing: list[str]) -> t
             f"scores would be random. Train again with modules_to_save=['{HEAD_MODULE}']"
         )
     try:
-        merged = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", FutureWarning
+            )  # between PEFT and transformers: nothing to do about here
+            merged = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
     except (RuntimeError, ValueError, KeyError, TypeError) as error:
         raise ArtefactError(f"{adapter.name}: does not fit a {model.config.model_type}: {error}") from error
     return merged, [name for name in missing if not any(name in given for given in brought)]
