@@ -113,7 +113,7 @@ class CompileJob:
 
     @cached_property
     def estimate(self) -> Estimate:
-        """What the work costs, up to. Calls no language model."""
+        """What the work may cost. Calls no language model."""
         judging = math.ceil(len(self.division.held) * self.a_question.mean)
         parts: dict[str, int | None] = {"judging before": judging}
         if self.alternate:
