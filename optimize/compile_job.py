@@ -22,7 +22,7 @@ from crag_dspy.optimize.estimate import Estimate
 from crag_dspy.optimize.evaluate import Evaluation, check_devset, evaluate
 from crag_dspy.optimize.fingerprints import devset_digest, digest, metric_identity, program_identity
 from crag_dspy.optimize.objective import name_of
-from crag_dspy.optimize.optimizers import OPTIMIZERS, Plan, Task, fitting_plan, plan_of, shuffled
+from crag_dspy.optimize.optimizers import OPTIMIZERS, PROPOSING, Plan, Task, fitting_plan, plan_of, shuffled
 from crag_dspy.optimize.predictors import (
     choose,
     predictors_of,
@@ -122,7 +122,7 @@ class CompileJob:
             plan, parts_of_turns = calls_of_turns(self)
             parts |= parts_of_turns
         else:
-            plan = self.plan(self._for_optimizer())
+            plan = self.plan(self.left_by_estimate())
             parts["optimizing"] = plan.calls(self.a_question.mean)
         parts["judging after"] = judging
         return Estimate(plan.name, parts, self.a_question, plan.sizes, self.division.sizes, self.budget)
@@ -153,9 +153,8 @@ class CompileJob:
         working = self.meter.metered_program(program)
         remember(working)
         student = student_of(working, self.names)
-        limit = None if calls is None else self.meter.spent + calls
         refused = self.meter.refused
-        with self.counting("optimizing"), self.meter.metering(limit):
+        with self.counting("optimizing"), self.meter.metering(self.limit(calls)):
             try:
                 made = self._compiled(student, working, calls)
             except Exception as error:
@@ -188,6 +187,11 @@ class CompileJob:
         left = self.meter.left
         return None if left is None else max(0, left - self.reserve)
 
+    def limit(self, calls: int | None = None) -> int | None:
+        """Calls that may have been made in all after `calls` more; None for all but the last judging."""
+        more = self.left_for_optimizing() if calls is None else calls
+        return None if more is None else self.meter.spent + more
+
     # Steps
 
     def _made(self, run: Run) -> dspy.Module | None:
@@ -202,7 +206,14 @@ class CompileJob:
             return self._labelled(student, working)
         task = self._task()
         if isinstance(self.optimizer, str):
-            return fitting_plan(self.optimizer, task, calls).compile(student, task)
+            try:
+                plan = fitting_plan(self.optimizer, task, calls)
+            except ConfigError as error:  # it was foreseen to fit, but what came before took more
+                if calls is None:
+                    raise
+                self.notes.append(str(error))
+                return None
+            return plan.compile(student, task)
         ready = self.meter.metered_optimizer(self.optimizer, self.metric)
         return plan_of(ready, task).compile(student, task)
 
@@ -273,8 +284,8 @@ class CompileJob:
         """Calls to keep for judging once more, should every question take the most."""
         return len(self.division.held) * self.a_question.most
 
-    def _for_optimizer(self) -> int | None:
-        """What a budget leaves for the optimizer. Raises `ConfigError` when it does not even pay the judging."""
+    def left_by_estimate(self) -> int | None:
+        """What the budget leaves beside the judging. Raises `ConfigError` when it does not even pay that."""
         if self.budget is None:
             return None
         left = self.budget - 2 * self.reserve
@@ -300,6 +311,10 @@ class CompileJob:
             raise ConfigError(
                 "no language model is configured: call dspy.configure(lm=dspy.LM('openai/gpt-4o-mini')), "
                 "or use crag_dspy.local_lm() on a machine without a key"
+            )
+        if self.optimizer in PROPOSING and dspy.settings.lm is None and self.prompt_lm is None:
+            raise ConfigError(
+                f"{self.optimizer} needs a language model that proposes instructions: pass prompt_lm="
             )
 
     # The run's folder

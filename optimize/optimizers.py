@@ -21,6 +21,9 @@ from crag_dspy.errors import ConfigError, MissingPackageError
 
 Options = dict[str, Any]
 
+# Optimizers that have a language model write instructions.
+PROPOSING = ("mipro", "simba", "gepa", "copro")
+
 
 @dataclass(frozen=True)
 class Task:
@@ -237,7 +240,7 @@ def _mipro(task: Task) -> Iterator[Options]:
             yield {
                 "metric": task.metric,
                 "prompt_model": task.proposer,
-                "task_model": dspy.settings.lm,
+                "task_model": dspy.settings.lm or task.prompt_lm,
                 "auto": None,  # its presets are sized for hundreds of examples
                 "num_candidates": n,
                 "num_trials": trials,

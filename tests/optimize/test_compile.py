@@ -16,6 +16,7 @@ from crag_dspy.optimize.compile_job import CompileJob
 from crag_dspy.optimize.metrics import contains_word
 from crag_dspy.optimize.optimizers import OPTIMIZERS
 from crag_dspy.optimize.predictors import predictors_of
+from crag_dspy.optimize.runs import read_rows
 
 CAPITALS = {
     "France": "Paris",
@@ -494,6 +495,43 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path, scripted_lm
     assert resumed.after.mean == 1.0
 
 
+def test_an_optimizer_that_was_interrupted_repeats_no_call_that_is_cached(
+    tmp_path: Path, scripted_lm: Any, lm: Any
+) -> None:
+    dspy.configure_cache(
+        enable_disk_cache=True, disk_cache_dir=str(tmp_path / "cache"), enable_memory_cache=False
+    )
+    try:
+        dying = scripted_lm(lm.engine.script, raises={14: KeyboardInterrupt()}, cache=True)
+        with dspy.context(lm=dying), pytest.raises(KeyboardInterrupt):
+            compiled_by("random_search", run=tmp_path / "run")
+        rest = scripted_lm(lm.engine.script, cache=True)
+        with dspy.context(lm=rest):
+            resumed = compiled_by("random_search", run=tmp_path / "run")
+        dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
+        fresh = scripted_lm(lm.engine.script, cache=False)
+        with dspy.context(lm=fresh):
+            whole = compiled_by("random_search")
+    finally:
+        dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
+    assert resumed.candidate.dump_state() == whole.candidate.dump_state()
+    assert resumed.after == whole.after
+    asked = [request.text for request in [*dying.requests[:14], *rest.requests]]
+    assert len(asked) == len(set(asked))  # nothing was asked twice
+
+
+@pytest.mark.parametrize("name", ["mipro", "simba", "gepa", "copro"])
+def test_who_proposes_instructions_must_be_there(name: str, lm: Any) -> None:
+    program = crag()
+    program.generate.lm = lm
+    with (
+        dspy.context(lm=None),
+        pytest.raises(ConfigError, match=f"{name} needs a language model that proposes"),
+    ):
+        compiled_by(name, program)
+    assert lm.requests == []
+
+
 # Prompts and thresholds in turns
 
 
@@ -526,6 +564,22 @@ def test_prompts_and_thresholds_in_turns(tmp_path: Path, lm: Any) -> None:
     assert compiled.after.mean == 1.0
     assert len(lm.requests) == sum(compiled.lm_calls.values()) <= 600
     assert compiled.lm_calls["thresholds"] > 0
+
+
+@pytest.mark.parametrize("budget", [150, 220, 330])
+def test_turns_stay_within_their_budget(budget: int, tmp_path: Path, lm: Any) -> None:
+    program = CRAG(find, RoughGrader(), lambda query, max_results: ["Nothing."], upper=0.9, lower=0.0)
+    with dspy.context(lm=lm):
+        compiled = compiled_by("bootstrap", program, alternate=True, run=tmp_path / "run", budget=budget)
+    assert len(lm.requests) <= budget
+    assert all(not row["error"] for row in read_rows(tmp_path / "run" / "before" / "results.jsonl"))
+    answers = [row["answer"] for path in tmp_path.glob("run/*/results.jsonl") for row in read_rows(path)]
+    warnings = [
+        w for path in tmp_path.glob("run/*/results.jsonl") for row in read_rows(path) for w in row["warnings"]
+    ]
+    assert answers
+    assert not any("budget" in warning for warning in warnings)  # no refusal is kept as an answer
+    assert compiled.after is None or compiled.after.n == 8
 
 
 def test_turns_need_thresholds() -> None:
