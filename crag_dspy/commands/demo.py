@@ -29,8 +29,8 @@ SHOWN = (
     "q-en-058",
     "q-en-068",
     "q-en-060",
-    "q-zh-057",
-    "q-zh-011",
+    "q-zh-015",
+    "q-zh-053",
 )
 LANGUAGES = ("en", "zh")
 

@@ -50,13 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"them whole; default: {DEFAULT_CHUNK_WORDS}",
     )
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
-    to_weaviate.add_arguments(parser)
+    to_weaviate.add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Import `args.source` into the folder `args.to`, or move it to Weaviate; returns 0, or 130 when interrupted."""
     if args.to == to_weaviate.TARGET:
-        return to_weaviate.run(args)
+        return to_weaviate.move(args)
     from crag_dspy.retrievers.documents import count_documents
 
     started = time.perf_counter()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TARGET = "weaviate"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(f"--to {TARGET}, with an index as the source")
     group.add_argument("--url", help="such as http://localhost:8080; its key is read from WEAVIATE_API_KEY")
     group.add_argument("--grpc-port", type=int, default=50051)
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--tenant", metavar="NAME", help="scope the passages to a tenant")
 
 
-def run(args: argparse.Namespace) -> int:
+def move(args: argparse.Namespace) -> int:
     """Move the index `args.source`; returns 0, or 1 when some passages were refused (they are listed)."""
     from crag_dspy.retrievers.index_record import FILE
     from crag_dspy.retrievers.local import LocalIndex

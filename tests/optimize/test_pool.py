@@ -34,7 +34,7 @@ def test_settings_changed_by_one_item_are_not_seen_by_another() -> None:
 @pytest.mark.parametrize("error", [ValueError("stop"), KeyboardInterrupt()])
 def test_an_error_ends_the_batch_after_what_is_in_flight(error: BaseException) -> None:
     begun, ended = [], []
-    both = threading.Barrier(2)
+    both, never = threading.Barrier(2), threading.Event()
 
     def work(item: int) -> None:
         begun.append(item)
@@ -42,6 +42,7 @@ def test_an_error_ends_the_batch_after_what_is_in_flight(error: BaseException) -
             both.wait(timeout=30)  # both are in flight
         if item == 0:
             raise error
+        never.wait(0.005)  # lets go of the interpreter, so that the other thread can raise before all is done
         ended.append(item)
 
     with pytest.raises(type(error)):
