@@ -1,6 +1,6 @@
 """Several systems on the same questions, with the same language model, in one process.
 
-    compared = compare({"RAG": rag, "CRAG": crag, **ablations(crag)}, devset, contains_word)
+    compared = compare({"RAG": rag, "CRAG": crag}, devset, contains_word)
     print(compared)              # a table, and for every system the paired difference to the first
 
 What a language model is given and what it makes of it are measured apart: an answer that does not stand in what the
@@ -19,9 +19,6 @@ from typing import Any
 import dspy
 
 from crag_dspy.actions import Action
-from crag_dspy.arguments import check_choice
-from crag_dspy.baselines import RAG, SelfCRAG, SelfRAG
-from crag_dspy.crag import CRAG
 from crag_dspy.errors import ConfigError
 from crag_dspy.matching import contains_answer, words
 from crag_dspy.optimize.evaluate import Evaluation, evaluate
@@ -31,7 +28,6 @@ from crag_dspy.optimize.observed import abstained, answer_of, evidence_of, field
 from crag_dspy.optimize.report import write_report
 from crag_dspy.optimize.report_data import COMPARISON
 from crag_dspy.optimize.runs import pretty, write_whole
-from crag_dspy.optimize.threshold_search import settings_of
 
 CountTokens = Callable[[str], int]
 
@@ -199,57 +195,6 @@ def compare(
         write_whole(Path(run).expanduser() / COMPARISON, pretty(compared.to_json()))
         write_report(run)
     return compared
-
-
-def systems_of(crag: CRAG, names: Sequence[str]) -> dict[str, dspy.Module]:
-    """The systems that a CRAG is compared with, on its own retriever, search, grader, prompts and settings.
-
-    Args:
-        names: of "none" (no retrieval), "rag", "crag", "selfrag", "selfcrag", "ablations"; in the order of the table.
-    """
-    from crag_dspy.commands.demo_systems import ClosedBook
-
-    retriever, grader = crag.corrective.retrieve.part, crag.corrective.grade.part
-    search = crag.corrective.search.part if crag.corrective.search is not None else None
-
-    def corrected() -> CRAG:
-        made = SelfCRAG(retriever, grader, search, generate=crag.generate.deepcopy())
-        made.corrective = crag.corrective.deepcopy()
-        return made
-
-    k = crag.settings.k
-    makers: dict[str, Callable[[], dict[str, dspy.Module]]] = {
-        "none": lambda: {"no retrieval": RAG(retriever, k=0, generate=ClosedBook())},
-        "rag": lambda: {"RAG": RAG(retriever, k=k, generate=crag.generate.deepcopy())},
-        "crag": lambda: {"CRAG": crag},
-        "selfrag": lambda: {"SelfRAG": SelfRAG(retriever, k=k, generate=crag.generate.deepcopy())},
-        "selfcrag": lambda: {"SelfCRAG": corrected()},
-        "ablations": lambda: dict(ablations(crag)),
-    }
-    made: dict[str, dspy.Module] = {}
-    for name in names:
-        check_choice("a system", name, list(makers))
-        made |= makers[name]()
-    return made
-
-
-def ablations(crag: CRAG) -> dict[str, CRAG]:
-    """CRAG without one of its parts (arXiv 2401.15884, section 5.5), by settings alone.
-
-    The thresholds force one action where they can: a score of exactly 1 or -1 still decides for itself.
-    """
-    changes: dict[str, dict[str, Any]] = {
-        "always correct": {"upper": -1.0, "lower": -1.0},
-        "always incorrect": {"upper": 1.0, "lower": 1.0},
-        "always ambiguous": {"upper": 1.0, "lower": -1.0},
-        "no refinement": {"strip_mode": "passage", "strip_threshold": -1.0, "top_n": max(crag.settings.k, 1)},
-        "no rewriting": {"rewrite": False},
-    }
-    made = {}
-    for name, settings in changes.items():
-        made[name] = crag.deepcopy()
-        settings_of(made[name]).update(settings)
-    return made
 
 
 # Measures of a prediction, as metrics: `evaluate` keeps them by question, and a comparison can be resumed.

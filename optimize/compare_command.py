@@ -53,7 +53,8 @@ def run(args: argparse.Namespace) -> int:
     import dspy
 
     from crag_dspy.commands.demo_systems import token_counter
-    from crag_dspy.optimize.compare import compare, systems_of
+    from crag_dspy.optimize.compare import compare
+    from crag_dspy.optimize.compared_systems import systems_of
 
     with opened_program(args) as program:
         count, unit = token_counter(dspy.settings.lm)

@@ -17,6 +17,7 @@ from typing import Any
 
 import dspy
 
+from crag_dspy.optimize.compile_folder import finish
 from crag_dspy.optimize.compile_job import CompileJob
 from crag_dspy.optimize.estimate import Estimate
 from crag_dspy.optimize.intervals import Interval, PairedDifference
@@ -182,7 +183,7 @@ def compile_job(job: CompileJob) -> Compiled:
         seed=job.seed,
         notes=tuple(job.notes),
     )
-    job.finish(compiled.program, compiled.to_json())
+    finish(job.folder, compiled.program, compiled.to_json())
     if job.folder is not None:
         write_report(job.folder)
     return compiled

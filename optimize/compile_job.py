@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,25 +15,22 @@ import dspy
 from crag_dspy.arguments import check_number, check_whole
 from crag_dspy.errors import ConfigError, StaleOutcomesError
 from crag_dspy.optimize.budget import Guarded, Meter
+from crag_dspy.optimize.compile_folder import opened, store_candidate, stored_candidate
 from crag_dspy.optimize.division import divide
 from crag_dspy.optimize.dry_run import CallsAQuestion, calls_a_question, labelled_demos
 from crag_dspy.optimize.estimate import Estimate
 from crag_dspy.optimize.evaluate import Evaluation, check_devset, evaluate
-from crag_dspy.optimize.fingerprints import devset_digest, digest, metric_identity, program_identity
-from crag_dspy.optimize.objective import name_of
-from crag_dspy.optimize.optimizers import OPTIMIZERS, PROPOSING, Plan, Task, fitting_plan, plan_of, shuffled
+from crag_dspy.optimize.optimizer_sizes import Task
+from crag_dspy.optimize.optimizers import OPTIMIZERS, PROPOSING, Plan, fitting_plan, plan_of, shuffled
 from crag_dspy.optimize.predictors import (
     choose,
     predictors_of,
     prompts_of,
     student_of,
-    with_models_of,
     with_prompts,
 )
 from crag_dspy.optimize.remember import remember
-from crag_dspy.optimize.runs import METRICS, PROGRAM, Run, write_whole
-
-CANDIDATE = "candidate.json"
+from crag_dspy.optimize.runs import Run
 
 
 class CompileJob:
@@ -137,14 +133,16 @@ class CompileJob:
     def candidate(self) -> tuple[Evaluation, dspy.Module | None, Evaluation | None]:
         """Judge, optimize, judge again: (before, the new program, after). The last two are None without a new one."""
         self._check_models()
-        plan_first = self.estimate  # raises before anything is spent
-        with self.opened(plan_first) as run, self.meter.metering():
+        told = self.estimate  # raises before anything is spent
+        with opened(self, told.optimizer) as run, self.meter.metering():
             before = self._judged(self.program, "before")
-            made = self._stored_candidate()
-            if made is None:
+            made = stored_candidate(self.folder, self.program)
+            if made is not None:
+                self.notes.append(f"the new program is the one that an earlier run left in {self.folder}")
+            else:
                 made = self._made(run)
                 if made is not None:
-                    self._store(made)
+                    store_candidate(self.folder, made)
             after = None if made is None else self._judged(made, "after")
         return before, made, after
 
@@ -316,67 +314,3 @@ class CompileJob:
             raise ConfigError(
                 f"{self.optimizer} needs a language model that proposes instructions: pass prompt_lm="
             )
-
-    # The run's folder
-
-    @contextmanager
-    def opened(self, estimate: Estimate) -> Iterator[Run]:
-        identity = {
-            **program_identity(self.program),
-            **metric_identity(self.metric),
-            "optimizer": estimate.optimizer,
-            "options": digest({name: repr(value) for name, value in self.options.items()}),
-            "predictors": ", ".join(self.names),
-            "alternate": str(self.alternate),
-            "seed": str(self.seed),
-            "trainset": devset_digest(self.division.train),
-            "valset": devset_digest(self.division.val),
-        }
-        config = {"optimizer": estimate.optimizer, "predictors": self.names, "metric": name_of(self.metric)}
-        data = {"heldout": devset_digest(self.division.held), "questions": self.division.sizes}
-        given: dict[str, Any] = {"config": config, "seed": self.seed, "data": data, "fresh": self.fresh}
-        with Run.open(self.folder, "compile", identity, **given) as run:
-            if self.fresh and self.folder is not None:
-                (self.folder / CANDIDATE).unlink(missing_ok=True)
-                for part in (
-                    self.folder / "before",
-                    self.folder / "after",
-                    *self.folder.glob("thresholds-*"),
-                ):
-                    shutil.rmtree(part, ignore_errors=True)
-            yield run
-
-    def _stored_candidate(self) -> dspy.Module | None:
-        """What the optimizer had made before the run was interrupted."""
-        path = self.folder / CANDIDATE if self.folder is not None else None
-        if path is None or not path.exists():
-            return None
-        made = self.program.deepcopy()
-        made._compiled = False
-        made.load(str(path))
-        self.notes.append(f"the new program is the one that an earlier run left in {path}")
-        return with_models_of(made, self.program)
-
-    def _store(self, made: dspy.Module) -> None:
-        if self.folder is not None:  # without models: those that have an engine of their own cannot be saved
-            save_whole(with_models_of(made, None), self.folder / CANDIDATE)
-
-    def finish(self, program: dspy.Module, summary: Mapping[str, Any]) -> None:
-        """Write the program that is kept, and the summary."""
-        if self.folder is None:
-            return
-        try:
-            save_whole(program, self.folder / PROGRAM)
-        except TypeError:  # DSPy cannot save a model whose engine does not say how
-            save_whole(with_models_of(program, None), self.folder / PROGRAM)
-        write_whole(self.folder / METRICS, json.dumps(dict(summary), ensure_ascii=False, indent=2) + "\n")
-
-
-def save_whole(program: dspy.Module, path: Path) -> None:
-    """`program.save`, so that no reader and no crash ever sees half a file."""
-    part = path.with_name(f".part.{path.name}")
-    try:
-        program.save(str(part))
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

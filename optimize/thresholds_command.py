@@ -67,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
     if args.folds < 2:
         raise ConfigError(f"--folds must be at least 2, got {args.folds}")
 
+    from crag_dspy.optimize.report import write_report
     from crag_dspy.optimize.settings_grid import grid
     from crag_dspy.optimize.threshold_search import search_thresholds
 
@@ -88,13 +89,17 @@ def run(args: argparse.Namespace) -> int:
             )
             told = f"{found}\n{_frontier(found.frontier, found.best.n, found.metric)}"
             plain, best = found.to_json(), found.program
+            write_report(args.run)
         if args.save:
             best.save(args.save)
     if args.json:
         sys.stdout.write(json.dumps(plain, ensure_ascii=False) + "\n")
         return 0
     sys.stdout.write(told + "\n")
-    sys.stderr.write(f"Kept in {args.run}.\n" + (f"Program saved to {args.save}.\n" if args.save else ""))
+    page = "" if axes else f": open {args.run}/report.html"
+    sys.stderr.write(
+        f"Kept in {args.run}{page}\n" + (f"Program saved to {args.save}.\n" if args.save else "")
+    )
     return 0
 
 

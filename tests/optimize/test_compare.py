@@ -13,7 +13,8 @@ import pytest
 
 from crag_dspy import CRAG, RAG, Passage, SelfCRAG
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.compare import ablations, compare
+from crag_dspy.optimize.compare import compare
+from crag_dspy.optimize.compared_systems import ablations
 from crag_dspy.optimize.metrics import contains_word
 
 OPENED = Passage("The Ardent Bridge opened in 1931. It is green.", id="a", title="Ardent Bridge")

@@ -422,6 +422,8 @@ def test_labels_that_fit_no_predictor_are_told(lm: Any) -> None:
             {"options": {"max_bootstrapped_demos": 0}},
             "max_bootstrapped_demos must be a whole number, at least 1",
         ),
+        ({"optimizer": "simba", "options": {"bsize": 32}}, "bsize must be at most 12"),
+        ({"optimizer": "mipro", "options": {"minibatch_size": 32}}, "minibatch_size must be at most 6"),
         ({"budget": 0}, "budget must be a whole number, at least 1"),
         ({"seed": -1}, "seed"),
         ({"level": 95}, "level"),
