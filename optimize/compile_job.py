@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,8 +30,11 @@ from crag_dspy.optimize.predictors import (
     student_of,
     with_prompts,
 )
+from crag_dspy.optimize.proposing import PresentInstruction
 from crag_dspy.optimize.remember import remember
 from crag_dspy.optimize.runs import Run
+
+log = logging.getLogger(__name__)
 
 
 class CompileJob:
@@ -152,13 +156,22 @@ class CompileJob:
         remember(working)
         student = student_of(working, self.names)
         refused = self.meter.refused
-        with self.counting("optimizing"), self.meter.metering(self.limit(calls)):
+        adapter = PresentInstruction(dspy.settings.adapter or dspy.ChatAdapter())
+        limited = self.meter.metering(self.limit(calls))
+        with self.counting("optimizing"), limited, dspy.context(adapter=adapter):
             try:
                 made = self._compiled(student, working, calls)
+            except ConfigError:
+                raise
             except Exception as error:
-                if self.meter.refused == refused:
-                    raise
-                self.notes.append(f"the budget was spent before the optimizer had a result ({error})")
+                log.debug("the optimizer failed", exc_info=True)
+                spent = self.meter.refused > refused
+                why = (
+                    "the budget was spent before the optimizer had a result"
+                    if spent
+                    else "the optimizer failed"
+                )
+                self.notes.append(f"{why}: {type(error).__name__}: {' '.join(str(error).split())[:300]}")
                 made = None
         if made is not None and self.meter.refused > refused:
             self.notes.append(

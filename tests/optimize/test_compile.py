@@ -357,6 +357,33 @@ def test_a_clear_improvement_is_kept(lm: Any) -> None:
     assert compiled.change.low > 0
 
 
+@pytest.mark.parametrize("name", ["mipro", "copro"])
+def test_a_proposal_that_cannot_be_read_does_not_end_the_optimizer(
+    name: str, scripted_lm: Any, lm: Any
+) -> None:
+    """Small models give empty replies, and DSPy's optimizers end at the first of them."""
+    mute = scripted_lm(raw="")
+    with dspy.context(lm=lm):
+        compiled = compiled_by(name, prompt_lm=mute)
+    assert mute.requests
+    assert not any("failed" in note for note in compiled.notes)
+
+
+def test_an_optimizer_that_fails_is_told_and_nothing_is_lost(lm: Any, tmp_path: Path) -> None:
+    class Broken:
+        def compile(self, student: dspy.Module, *, trainset: Any) -> dspy.Module:
+            raise RuntimeError("no candidate left")
+
+    program = crag()
+    with dspy.context(lm=lm):
+        compiled = compiled_by(Broken(), program, run=tmp_path / "run")
+    assert compiled.program is program
+    assert compiled.candidate is None
+    assert compiled.verdict == "There is no new program: the old one is kept."
+    assert compiled.notes == ("the optimizer failed: RuntimeError: no candidate left",)
+    assert crag().load(tmp_path / "run" / "program.json").dump_state() == program.dump_state()
+
+
 def test_a_question_must_not_be_learned_from_and_judged_on() -> None:
     with pytest.raises(ConfigError, match="both to learn from and held out"):
         compile_program(crag(), examples(), contains_word, heldout=examples()[:5])
