@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 State = Literal["ok", "missing", "optional", "note"]
 
 CORE = (
-    "dspy", "httpx", "lancedb", "numpy", "peft", "pyarrow", "pydantic", "requests", "rich", "safetensors", "sentencex",
-    "tavily-python", "tokenizers", "torch", "tqdm", "transformers", "weaviate-client",
+    "dspy", "filelock", "httpx", "lancedb", "numpy", "peft", "pyarrow", "pydantic", "requests", "rich", "safetensors",
+    "sentencex", "tavily-python", "tokenizers", "torch", "tqdm", "transformers", "weaviate-client",
 )  # fmt: skip
 # package -> what it is for
 OPTIONAL = {
