@@ -74,6 +74,9 @@ def _compiled(path: Path) -> Row:
     metrics = _read(path / METRICS) or {}
     searches = sorted(path.glob("thresholds-*"), key=lambda found: int(found.name.rsplit("-", 1)[1]))
     base = _outcomes(searches[-1]) if searches else {}
+    if len(searches) > 1:  # "before" means before the first turn
+        first = _read(searches[0] / METRICS) or {}
+        base["summary"] = {**base["summary"], "before": first.get("before", base["summary"].get("before"))}
     passages = _Passages(base.get("passages", []))
     metric = str(metrics.get("metric", ""))
     judged = _answers({when: _rows(path / when) for when in ("before", "after")}, metric, passages)

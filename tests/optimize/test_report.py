@@ -322,6 +322,10 @@ def test_prompts_and_thresholds_in_turns_have_sliders(lm: Any, tmp_path: Path, b
     page = browser.open(write_report(tmp_path / "run"))
     assert page.run("document.querySelectorAll('input[type=range]').length") == 2
     assert "Before and after" in opened(page)
+    assert page.run("[cragReport.data.summary.before.upper, cragReport.data.summary.before.lower]") == [
+        0.5,
+        -0.5,
+    ]
 
 
 @needs_chromium
