@@ -14,6 +14,7 @@ from dspy.utils.usage_tracker import track_usage
 from crag_dspy.abstain import abstention
 from crag_dspy.actions import Thresholds
 from crag_dspy.arguments import check_question
+from crag_dspy.closed_book import ClosedBook
 from crag_dspy.crag import CRAG
 from crag_dspy.errors import ConfigError
 from crag_dspy.flow import Call, Flow, adrive, drive
@@ -85,6 +86,17 @@ class RAG(Saved):
             warnings=trace.warnings,
             trace=trace,
         )
+
+
+class NoRetrieval(RAG):
+    """The language model alone: no passage, no context in the prompt, never grounded.
+
+    Args:
+        generate: see `ClosedBook`.
+    """
+
+    def __init__(self, generate: Any = None) -> None:
+        super().__init__([], generate=ClosedBook(generate), k=0)
 
 
 class SelfReflective(dspy.Module):

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.signatures.answer import ChoiceAnswer, ClaimCheck, LongAnswer, ShortAnswer
+from crag_dspy.signatures.closed_book import ChoiceAnswerAlone, ClaimCheckAlone, ShortAnswerAlone
 from crag_dspy.signatures.grade import GradeRelevance
 from crag_dspy.signatures.reflect import ReflectOnAnswer
 from crag_dspy.signatures.rewrite import RewriteQuery
@@ -91,6 +92,12 @@ _REFLECT: list[Example] = [
     {"context": _BEES, "question": "How long can a queen bee live?", "answer": "six weeks", "verdict": "no"},
 ]
 
+
+def _alone(examples: list[Example]) -> list[Example]:
+    """The same, answered from memory."""
+    return [{name: text for name, text in e.items() if name != "context"} for e in examples]
+
+
 _EXAMPLES: Sequence[tuple[type[Signature], list[Example], list[Example]]] = (
     (ShortAnswer, _SHORT, _SHORT_ZH),
     (LongAnswer, _LONG, _LONG),
@@ -99,6 +106,9 @@ _EXAMPLES: Sequence[tuple[type[Signature], list[Example], list[Example]]] = (
     (RewriteQuery, _QUERY, _QUERY_ZH),
     (GradeRelevance, _GRADE, _GRADE),
     (ReflectOnAnswer, _REFLECT, _REFLECT),
+    (ShortAnswerAlone, _alone(_SHORT), _alone(_SHORT_ZH)),
+    (ClaimCheckAlone, _alone(_CLAIM), _alone(_CLAIM)),
+    (ChoiceAnswerAlone, _alone(_CHOICE), _alone(_CHOICE)),
 )
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 
@@ -115,7 +125,7 @@ def worked_examples(signature: type[Signature], inputs: Mapping[str, Any]) -> li
         if task == (names, descriptions) or (task[0] == names and not any(task[1])):
             return [dict(example) for example in (chinese if _is_chinese(inputs) else english)]
     if list(signature.fields) == ["question", "answer"] and not any(task[1]):  # no context: from memory
-        return [{"question": e["question"], "answer": e["answer"]} for e in _SHORT]
+        return [dict(example) for example in _alone(_SHORT)]
     return []
 
 
