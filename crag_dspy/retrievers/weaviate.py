@@ -58,7 +58,8 @@ class WeaviateRetriever(Held):
             "near_text" (vectors of the server's own vectorizer).
         alpha: of "hybrid": 0 is words only, 1 vectors only; None is the server's default.
         embedder: what turns a query into a vector, as in `as_embedder`; the one that made the collection's
-            vectors. Needed by "near_vector"; without it "hybrid" uses the server's vectorizer.
+            vectors. Needed by "near_vector"; without it "hybrid" uses the server's vectorizer. A query in a
+            script that it cannot read is searched by words only in "hybrid", as in a `LocalIndex`.
         tenant: the one to search, on a collection with tenants: no other tenant's passages are seen.
         filters: `{"lang": "en", "year": [2025, 2026]}` (equal to, or one of), all of them together; or a
             filter of `weaviate.classes.query`.
@@ -280,7 +281,9 @@ class WeaviateRetriever(Held):
             "return_properties": self._properties.wanted(),
         }
         words = None if self.query_properties is None else list(self.query_properties)
-        if self.mode == "bm25":
+        # Of a query that our embedder cannot read there is no vector, and the server is not asked to make one.
+        unread = self.mode == "hybrid" and self.embedder is not None and vector is None
+        if self.mode == "bm25" or unread:
             return collection.query.bm25(query, query_properties=words, **common)
         if self.mode == "near_text":
             return collection.query.near_text(query, target_vector=self.vector_name, **common)
@@ -300,6 +303,8 @@ class WeaviateRetriever(Held):
 
     def _vector(self, query: str) -> list[float] | None:
         if self.embedder is None or self.mode in ("bm25", "near_text"):
+            return None
+        if self.mode == "hybrid" and not self.embedder.reads(query):
             return None
         vector: list[float] = self.embedder.embed_query(query).tolist()
         return vector

@@ -34,8 +34,9 @@ def create_collection(
         tenants: each tenant has its own shard, and none sees another's passages.
         replicas: nodes that hold each shard; None is the server's default.
         shards: of a collection without tenants; None is one a node.
-        tokenization: how BM25 cuts text: "word"; "gse" for Chinese (a server with ENABLE_TOKENIZER_GSE), or
-            "trigram", which needs nothing and suits any script.
+        tokenization: how BM25 cuts text: "word", which takes a Chinese clause for one word; "gse_ch" for
+            Chinese (a server with ENABLE_TOKENIZER_GSE_CH; plain "gse" has a Japanese dictionary); or
+            "trigram", which needs nothing and suits any script, but finds no word of fewer than three characters.
         vectors: a `weaviate.classes.config.Configure.Vectors...`, for vectors that the server makes; None is
             for those of our embedder.
 

@@ -83,8 +83,12 @@ def _hint(said: str, has_tenant: bool) -> str:
         return " (check the collection's name; create_collection makes one, import_passages fills it)"
     if "vectoriz" in lower:
         return " (the server has no vectorizer for this collection: pass embedder=)"
+    if "tokeniz" in lower:
+        return " (start the server with the variable that it names, or give another tokenization)"
     if "code: 401" in lower or "unauthenticated" in lower or "anonymous access not enabled" in lower:
         return " (set WEAVIATE_API_KEY or pass key=)"
+    if "connect to weaviate" in lower or "connection to weaviate failed" in lower:
+        return " (check that it is up, and its url and grpc_port)"
     return ""
 
 

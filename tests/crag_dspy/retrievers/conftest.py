@@ -254,6 +254,10 @@ class WeaviateServer:
         if (method, path) == ("POST", "/v1/schema"):
             if sent["class"] in self.collections:
                 return 422, {"error": [{"message": f"class name {sent['class']} already exists"}]}
+            cuts = {prop.get("tokenization") for prop in sent.get("properties", [])}
+            if "gse" in cuts:  # one that this server was not started with
+                said = "the GSE tokenizer is not enabled; set 'ENABLE_TOKENIZER_GSE' to 'true' to enable"
+                return 422, {"error": [{"message": said}]}
             self.collections[sent["class"]] = Collection(_with_defaults(sent))
             return 200, sent
         match = re.fullmatch(r"/v1/schema/(\w+)(/tenants)?(?:/(.+))?", path)

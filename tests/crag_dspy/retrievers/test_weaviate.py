@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from crag_dspy.contracts import Retriever
@@ -24,7 +25,7 @@ from crag_dspy.retrievers.weaviate_collection import create_collection
 from crag_dspy.retrievers.weaviate_import import import_passages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 WATER = Passage(
     "Water boils at 100 degrees.",
@@ -137,6 +138,35 @@ def test_alpha_weighs_words_against_vectors(filled: WeaviateRetriever, ask: Ask)
     vectors = ask(replace(filled, alpha=1.0), "schmilzt", 3)
     assert vectors[0].id == "blei"
     assert len(vectors) == 3 or vectors[0].score is not None
+
+
+class ReadsEnglish:
+    """An embedder that knows which scripts it was not made for, and puts every other text in one place."""
+
+    name, spec = "english", None
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        return np.ones((len(texts), 4), dtype=np.float32) / 2
+
+    def embed_query(self, query: str) -> Any:
+        return self.embed([query])[0]
+
+    def reads(self, text: str) -> bool:
+        return text.isascii()
+
+
+@pytest.mark.parametrize(("query", "method"), [("water", "hybrid_search"), ("水", "bm25_search")])
+def test_a_query_that_the_embedder_cannot_read_is_searched_by_words(
+    store: Any, place: Any, ask: Ask, query: str, method: str
+) -> None:
+    retriever = store(embedder=ReadsEnglish())
+    create_collection(retriever)
+    import_passages(retriever, [Passage("Water boils.", id="en"), Passage("水 在 一百 度 沸腾", id="zh")])
+    found = ids(ask(retriever, query, 2))
+    assert found[0] == ("en" if query.isascii() else "zh")
+    if place.server is not None:
+        asked = [one.request for one in place.server.asked if one.method == "Search"][-1]
+        assert asked.HasField(method)
 
 
 def test_a_passage_keeps_everything(filled: WeaviateRetriever, ask: Ask) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from crag_dspy import LocalIndex, WeaviateRetriever
 from crag_dspy.cli import main
+from crag_dspy.retrievers.weaviate_collection import create_collection
 
 
 def letters(texts: list[str]) -> Any:
@@ -53,6 +54,76 @@ def test_an_index_is_moved_once_and_found_there(
     found = there("Lead melts at low heat.", 1)[0]
     assert (found.text, found.title, found.url) == ("Lead melts at low heat.", "Lead", "https://kb/b")
     there.close()
+
+
+def move(server: Any, index: Path, *options: str) -> int:
+    place = ["--url", server.url, "--grpc-port", str(server.grpc_port), "--collection", "Docs"]
+    return main(["index", str(index), "--to", "weaviate", *place, *options])
+
+
+def test_a_new_collection_is_made_as_asked_for(weaviate_server: Any, index: Path) -> None:
+    assert move(weaviate_server, index, "--replicas", "3", "--shards", "3", "--tokenization", "gse_ch") == 0
+    schema = weaviate_server.collections["Docs"].schema
+    assert (schema["replicationConfig"]["factor"], schema["shardingConfig"]["desiredCount"]) == (3, 3)
+    assert {prop["tokenization"] for prop in schema["properties"][:2]} == {"gse_ch"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("水在一百度沸腾。", "gse_ch"), ("水は百度で沸く。", "kagome_ja"), ("Water boils.", "")],
+)
+def test_text_without_spaces_asks_for_a_tokenization_that_finds_its_words(
+    weaviate_server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, told: str
+) -> None:
+    LocalIndex.create(tmp_path / "index").add([{"id": "a", "text": text}])
+    assert move(weaviate_server, tmp_path / "index") == 0
+    said = capsys.readouterr().err
+    assert ("--tokenization" in said) is bool(told)
+    assert told in said
+
+
+def test_a_refused_passage_is_listed_and_the_status_is_1(
+    weaviate_server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = WeaviateRetriever.from_url(weaviate_server.url, "Docs", grpc_port=weaviate_server.grpc_port)
+    create_collection(store, properties={"year": "int"})
+    store.close()
+    documents = [
+        {"id": "a", "text": "Water.", "year": 1931},
+        {"id": "b", "text": "Lead.", "year": "long ago"},
+    ]
+    LocalIndex.create(tmp_path / "index").add(documents)
+    assert move(weaviate_server, tmp_path / "index") == 1
+    said = capsys.readouterr().out
+    assert "written 1" in said
+    assert "refused b: " in said
+
+
+def test_the_cloud_is_reached_by_its_url(
+    weaviate_server: Any, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import weaviate
+
+    asked: list[str] = []
+
+    def connect(cluster_url: str, **_: Any) -> Any:
+        asked.append(cluster_url)
+        host, port = weaviate_server.url.removeprefix("http://").split(":")
+        return weaviate.connect_to_local(host, int(port), weaviate_server.grpc_port, skip_init_checks=True)
+
+    monkeypatch.setattr(weaviate, "connect_to_weaviate_cloud", connect)
+    place = ["--url", "my.weaviate.cloud", "--cloud", "--collection", "Docs"]
+    assert main(["index", str(index), "--to", "weaviate", *place]) == 0
+    assert asked == ["my.weaviate.cloud"]
+    assert len(weaviate_server.collections["Docs"].of("")) == 2
+
+
+def test_a_server_that_is_not_there_is_one_line(
+    weaviate_server: Any, index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weaviate_server.stop()
+    assert move(weaviate_server, index) == 2
+    assert "check that it is up" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

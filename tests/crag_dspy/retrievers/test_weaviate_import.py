@@ -77,11 +77,19 @@ def test_sharding_and_replication_are_asked_for(weaviate_server: Any) -> None:
     retriever = WeaviateRetriever.from_url(
         weaviate_server.url, "Sharded", grpc_port=weaviate_server.grpc_port
     )
-    create_collection(retriever, shards=3, replicas=3, tokenization="gse")
+    create_collection(retriever, shards=3, replicas=3, tokenization="gse_ch")
     schema = weaviate_server.collections["Sharded"].schema
     assert schema["shardingConfig"]["desiredCount"] == 3
     assert schema["replicationConfig"]["factor"] == 3
-    assert {prop["tokenization"] for prop in schema["properties"][:2]} == {"gse"}
+    assert {prop["tokenization"] for prop in schema["properties"][:2]} == {"gse_ch"}
+    retriever.close()
+
+
+def test_a_tokenizer_that_the_server_lacks_is_said(weaviate_server: Any) -> None:
+    retriever = WeaviateRetriever.from_url(weaviate_server.url, "Docs", grpc_port=weaviate_server.grpc_port)
+    with pytest.raises(RetrieverError, match=r"ENABLE_TOKENIZER_GSE.*another tokenization"):
+        create_collection(retriever, tokenization="gse")
+    assert weaviate_server.collections == {}
     retriever.close()
 
 
