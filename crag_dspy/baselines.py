@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import dspy
-from dspy.utils.usage_tracker import track_usage
 
 from crag_dspy.abstain import abstention
 from crag_dspy.actions import Thresholds
@@ -26,6 +25,7 @@ from crag_dspy.saving import Saved
 from crag_dspy.signatures.reflect import ReflectOnAnswer
 from crag_dspy.steps import Retrieve
 from crag_dspy.trace import Trace
+from crag_dspy.usage import track_calls
 
 
 class RAG(Saved):
@@ -49,13 +49,13 @@ class RAG(Saved):
         self.k = k
 
     def forward(self, question: str) -> dspy.Prediction:
-        with track_usage() as usage:
+        with track_calls() as usage:
             prediction = drive(self._flow(question))
         prediction.trace.add_usage(usage.usage_data)
         return prediction
 
     async def aforward(self, question: str) -> dspy.Prediction:
-        with track_usage() as usage:
+        with track_calls() as usage:
             prediction = await adrive(self._flow(question))
         prediction.trace.add_usage(usage.usage_data)
         return prediction

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import dspy
-from dspy.utils.usage_tracker import track_usage
 
 from crag_dspy.actions import Action, decide
 from crag_dspy.arguments import check_choice, check_question
@@ -26,6 +25,7 @@ from crag_dspy.settings import Settings
 from crag_dspy.signatures.rewrite import RewriteQuery
 from crag_dspy.steps import Grade, Retrieve, Search
 from crag_dspy.trace import Trace
+from crag_dspy.usage import track_calls
 from crag_dspy.websearch.adapt import as_web_search
 from crag_dspy.websearch.query import clean_query
 
@@ -58,13 +58,13 @@ class CorrectiveRetriever(Saved):
         self.settings.update({**_suggested(judge), **settings})
 
     def forward(self, question: str, action: Action | str | None = None) -> dspy.Prediction:
-        with track_usage() as usage:
+        with track_calls() as usage:
             found = drive(self._flow(question, action))
         found.trace.add_usage(usage.usage_data)
         return found
 
     async def aforward(self, question: str, action: Action | str | None = None) -> dspy.Prediction:
-        with track_usage() as usage:
+        with track_calls() as usage:
             found = await adrive(self._flow(question, action))
         found.trace.add_usage(usage.usage_data)
         return found

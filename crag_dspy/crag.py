@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 import dspy
-from dspy.utils.usage_tracker import track_usage
 
 from crag_dspy.abstain import abstention, is_abstention
 from crag_dspy.actions import Action
@@ -23,6 +22,7 @@ from crag_dspy.errors import ConfigError
 from crag_dspy.flow import Call, Flow, adrive, drive
 from crag_dspy.generate import answered, as_generator
 from crag_dspy.saving import Saved
+from crag_dspy.usage import track_calls
 
 
 class CRAG(Saved):
@@ -65,12 +65,12 @@ class CRAG(Saved):
         return self.corrective.settings
 
     def forward(self, question: str, action: Action | str | None = None) -> dspy.Prediction:
-        with track_usage() as usage:
+        with track_calls() as usage:
             prediction = drive(self._flow(question, action))
         return _with_usage(prediction, usage)
 
     async def aforward(self, question: str, action: Action | str | None = None) -> dspy.Prediction:
-        with track_usage() as usage:
+        with track_calls() as usage:
             prediction = await adrive(self._flow(question, action))
         return _with_usage(prediction, usage)
 

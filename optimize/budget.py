@@ -11,12 +11,12 @@ from functools import cache
 from typing import Any
 
 import dspy
-from dspy.utils.usage_tracker import track_usage
 
 from crag_dspy.errors import BudgetSpentError
 from crag_dspy.held import Held
 from crag_dspy.optimize.objective import name_of
 from crag_dspy.optimize.score import Score
+from crag_dspy.usage import track_calls
 
 # What a candidate gets for a question that there were no calls left to ask: below any real score.
 UNMEASURED = -1000.0
@@ -112,9 +112,9 @@ class Metered:
     def _counted(self, kwargs: dict[str, Any]) -> Iterator[None]:
         calls = int(kwargs.get("n") or self.kwargs.get("n") or 1)
         self._meter.take(calls)
-        with track_usage() as usage:
+        with track_calls() as made:
             yield
-        if not usage.usage_data:  # DSPy records usage unless the reply came from its cache
+        if not made.entries:  # the reply came from DSPy's cache
             self._meter.give_back(calls)
 
 

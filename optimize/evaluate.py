@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import dspy
-from dspy.utils.usage_tracker import track_usage
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.costs import Cost, cost_of
@@ -28,6 +27,7 @@ from crag_dspy.optimize.objective import name_of
 from crag_dspy.optimize.observed import action_of, answer_of, field_of, strings_of
 from crag_dspy.optimize.pool import run_each
 from crag_dspy.optimize.runs import METRICS, Run
+from crag_dspy.usage import track_calls
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -244,12 +244,12 @@ def ask_program(program: dspy.Module, **inputs: Any) -> Asked:
     error = None
     prediction = None
     # A trace of its own: the global one would grow with every question.
-    with dspy.context(trace=[]), track_usage() as usage:
+    with dspy.context(trace=[]), track_calls() as calls:
         try:
             prediction = program(**inputs)
         except Exception as raised:  # noqa: BLE001 - one question can never end a batch
             error = f"{type(raised).__name__}: {' '.join(str(raised).split())[:500]}"
-    entries = [entry for used in usage.usage_data.values() for entry in used]
+    entries = calls.entries
     tokens = sum(
         int(entry.get(kind) or 0) for entry in entries for kind in ("prompt_tokens", "completion_tokens")
     )

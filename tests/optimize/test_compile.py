@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
+from dspy.lm15 import Usage
 
 from crag_dspy import CRAG, Passage
 from crag_dspy.errors import ConfigError, StaleOutcomesError
@@ -158,6 +160,16 @@ def test_a_budget_is_never_exceeded(name: str, budget: int, lm: Any) -> None:
     assert len(lm.requests) <= budget
     assert compiled.after is not None
     assert compiled.estimate.lm_calls <= budget
+
+
+def test_a_model_that_reports_no_usage_is_counted_too(lm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    complete = lm.engine.complete
+    monkeypatch.setattr(
+        lm.engine, "complete", lambda request: dataclasses.replace(complete(request), usage=Usage())
+    )
+    with dspy.context(lm=lm):
+        compiled = compiled_by("random_search", options=None, budget=60)
+    assert len(lm.requests) == sum(compiled.lm_calls.values()) <= 60
 
 
 def test_sizes_follow_the_budget() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from crag_dspy import CRAG, Passage
 
-mlflow = pytest.importorskip("mlflow", reason="needs MLflow: pip install mlflow")
-pytest.importorskip("mlflow.dspy", reason="needs the whole of MLflow: pip install mlflow")
+mlflow = pytest.importorskip("mlflow", reason="needs MLflow: pip install mlflow-skinny pandas")
+pytest.importorskip("mlflow.dspy", reason="needs what mlflow.dspy imports: pip install pandas")
 
 
 class Half:
