@@ -49,6 +49,8 @@ class Passage:
         }
         return {**plain, "metadata": _plain(self.metadata)} if self.metadata else plain
 
+    toDict = to_json  # noqa: N815 - what `dspy.Prediction.toDict` asks of what it holds
+
 
 @dataclass(frozen=True, slots=True)
 class Strip:
@@ -80,6 +82,8 @@ class Strip:
             "title": self.passage.title,
             "url": self.passage.url,
         }
+
+    toDict = to_json  # noqa: N815
 
 
 def as_passages(result: Any) -> list[Passage]:

@@ -92,6 +92,8 @@ class Trace:
             "lm_tokens": dict(self.lm_tokens),
         }
 
+    toDict = to_json  # noqa: N815 - what `dspy.Prediction.toDict` asks of what it holds
+
     def tree(self, dropped: int = 5) -> Tree:
         """A rich tree: `rich.print(trace.tree())`. Shows at most `dropped` of the strips left out."""
         from crag_dspy.trace_tree import as_tree

@@ -17,6 +17,9 @@ class Score(dspy.Prediction):
     - arithmetic and order: those of the number, for Evaluate, MIPROv2 and SIMBA.
     - `score.score` and `score.feedback`: GEPA's and SIMBA's.
 
+    `dspy.Evaluate(save_as_json=...)` writes numbers only (a score that is a float would lose its feedback in SIMBA):
+    give it `lambda example, pred: float(metric(example, pred))`, or use `evaluate(run=...)`, which writes all of it.
+
     Fields:
         score: what is maximised. In [0, 1] before prices.
         feedback: one or more sentences: what was wrong, and where it went wrong.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -110,6 +111,28 @@ def test_a_generator_without_aforward_answers_in_async(scripted_lm: Callable[...
     crag = CRAG([INSIDE], Grader(), generate=Plain())
     with dspy.context(lm=scripted_lm({"answer": "1931"})):
         assert asyncio.run(crag.acall(question=QUESTION)).answer == "1931"
+
+
+# Plain data
+
+
+def test_a_prediction_is_plain_data_where_dspy_asks_for_it(
+    scripted_lm: Callable[..., Any], tmp_path: Path
+) -> None:
+    """`Evaluate(save_as_json=...)` writes what `Prediction.toDict` gives, after every question has been paid for."""
+    example = dspy.Example(question=QUESTION, answers=["1931"]).with_inputs("question")
+    path = tmp_path / "results.json"
+    with dspy.context(lm=scripted_lm({"answer": "1931", "query": "q"})):
+        evaluate = dspy.Evaluate(
+            devset=[example],
+            metric=lambda example, pred: float("1931" in pred.answer),
+            save_as_json=str(path),
+        )
+        evaluate(program())
+    [row] = json.loads(path.read_text())
+    assert (row["answer"], row["action"]) == ("1931", "correct")
+    assert row["evidence"][0]["id"] == "in"
+    assert row["trace"]["scores"] == [0.9]
 
 
 # Usage and cache
