@@ -20,7 +20,7 @@ from crag_dspy.optimize.objective import Objective, name_of
 from crag_dspy.settings import Settings
 
 # Settings that only choose among actions: what each action answers does not depend on them.
-DECISION_SETTINGS = ("upper", "lower", "policy", "grader", "grader_fingerprint")
+DECISION_SETTINGS = ("upper", "lower", "policy", "actions", "grader", "grader_fingerprint")
 
 # Of a language model's arguments, those that change what it says. Never its key or address.
 _LM_ARGUMENTS = (
@@ -59,6 +59,9 @@ def program_identity(program: dspy.Module, *, decisions: bool = True) -> dict[st
     Args:
         decisions: False leaves out what only decides between actions (thresholds, policy), as outcomes of
             forced actions do not depend on it.
+
+    Raises:
+        ConfigError: the thresholds cross.
     """
     identity: dict[str, str] = {"program": f"{type(program).__module__}.{type(program).__qualname__}"}
     adapter = dspy.settings.adapter
@@ -73,6 +76,9 @@ def program_identity(program: dspy.Module, *, decisions: bool = True) -> dict[st
         identity[f"lm {name}"] = _language_model(predictor.lm or dspy.settings.lm)
     for name, parameter in program.named_parameters():
         if isinstance(parameter, Settings):
+            _ = (
+                parameter.thresholds
+            )  # set one after the other they may cross: told here, before any question is asked
             for field, value in parameter.to_json().items():
                 if decisions or field not in DECISION_SETTINGS:
                     identity[f"settings.{field}"] = str(value)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.contracts import Grader
@@ -32,7 +35,7 @@ def as_grader(thing: Any) -> Grader:
 
 
 class FunctionGrader(Held):
-    """A plain function as a grader; its qualified name stands for what it does."""
+    """A plain function as a grader. Its name and its source stand for what it does."""
 
     def __init__(self, function: Callable[[str, Sequence[str]], Sequence[float | None]]) -> None:
         self.function = function
@@ -41,9 +44,18 @@ class FunctionGrader(Held):
     def name(self) -> str:
         return getattr(self.function, "__qualname__", type(self.function).__qualname__)
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
-        return f"function:{getattr(self.function, '__module__', '')}.{self.name}"
+        """Another one when the source changes, so that thresholds of the old function warn; what it closes over, and
+        what it calls, does not count. The name alone where there is no source to read.
+        """
+        name = f"function:{getattr(self.function, '__module__', '')}.{self.name}"
+        written = self.function if inspect.isroutine(self.function) else type(self.function)
+        try:
+            source = inspect.getsource(written)
+        except (OSError, TypeError):
+            return name
+        return f"{name}:{hashlib.sha256(source.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
     def score(self, question: str, texts: Sequence[str]) -> list[float | None]:
         return list(self.function(question, texts))

@@ -7,6 +7,7 @@ from typing import Any
 import dspy
 import pytest
 
+from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.fingerprints import (
     changes,
     devset_digest,
@@ -75,6 +76,36 @@ def test_a_function_counts_by_its_source(capitals_program: Any) -> None:
     ]
     assert identities[0] == identities[2]
     assert len(changes(identities[0], identities[1])) == 1
+
+
+def test_a_function_as_grader_counts_by_its_source(capitals_program: Any) -> None:
+    """Edited in place, it keeps its name: outcomes and thresholds of the old one must not pass for the new one's."""
+
+    def grader(strict: bool) -> Any:
+        if strict:
+
+            def grade(question: str, texts: list[str]) -> list[float]:
+                return [-0.5 for _ in texts]
+        else:
+
+            def grade(question: str, texts: list[str]) -> list[float]:
+                return [0.5 for _ in texts]
+
+        return grade
+
+    lenient, strict, again = (capitals_program(grader=grader(strict)) for strict in (False, True, False))
+    told = changes(program_identity(lenient, decisions=False), program_identity(strict, decisions=False))
+    assert [change.split(" (")[0] for change in told] == ["part corrective.grade.part"]
+    assert program_identity(lenient) == program_identity(again)
+
+
+def test_thresholds_that_cross_are_told_before_any_question_is_asked(capitals_program: Any) -> None:
+    program = capitals_program()
+    program.settings.upper = -0.7  # lower is -0.5: not wrong yet, the other one may follow
+    with pytest.raises(ConfigError, match="lower must not be above upper"):
+        program_identity(program)
+    program.settings.lower = -0.9
+    assert program_identity(program)["settings.lower"] == "-0.9"
 
 
 def test_the_configured_retriever_counts(capitals_program: Any) -> None:
