@@ -57,6 +57,19 @@ def _line(number: int, strip: Strip) -> str:
     return f"[{number}] {title}: {text}" if title and not text.startswith(title) else f"[{number}] {text}"
 
 
+def quoted(strip: Strip) -> str:
+    """The text of one strip for a prompt that somebody else wrote, and that knows nothing of `compose`.
+
+    Internal text is the source's own. Web text is cleaned and stands, with its title, between the markers that no text
+    can forge: a program that was corrected must not trust the web more than CRAG does.
+    """
+    if strip.origin == "internal":
+        return with_header(strip)
+    title, text = as_data(strip.passage.title).replace("\n", " ").strip(), as_data(with_header(strip))
+    shown = f"{title}: {text}" if title and not text.startswith(title) else text
+    return f"{WEB_OPEN}\n{shown}\n{WEB_CLOSE}"
+
+
 def as_data(text: str) -> str:
     """Retrieved text as the language model may read it: visible, without our own markers, numbers and headings."""
     escaped = _MARKER.sub(lambda match: f"&lt;{match[1]}" + ("&gt;" if match[2] else ""), visible(text))

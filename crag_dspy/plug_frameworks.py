@@ -8,17 +8,27 @@ Needs the extra `langchain` or `llama-index`.
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.knowledge import as_data, quoted
 
 if TYPE_CHECKING:
     from crag_dspy.corrective import CorrectiveRetriever
     from crag_dspy.passages import Strip
 
 
+# Of a node's metadata, what LlamaIndex puts before a language model: of a web page neither its title nor its address,
+# which its author chose, outside of the markers.
+SHOWN = {"internal": ("title", "source"), "web": ("origin",)}
+
+
 def as_langchain(corrective: CorrectiveRetriever) -> Any:
-    """A LangChain `BaseRetriever` whose documents are the evidence strips, with source, origin and relevance."""
+    """A LangChain `BaseRetriever` whose documents are the evidence strips, with source, origin and relevance.
+
+    Evidence from the web stands between markers in the document's text (see `quoted`).
+    """
     try:
         from langchain_core.documents import Document
         from langchain_core.retrievers import BaseRetriever
@@ -35,13 +45,17 @@ def as_langchain(corrective: CorrectiveRetriever) -> Any:
             return _documents((await corrective.acall(question=query)).evidence)
 
     def _documents(evidence: list[Strip]) -> list[Document]:
-        return [Document(page_content=strip.text, metadata=_metadata(strip)) for strip in evidence]
+        return [Document(page_content=quoted(strip), metadata=_metadata(strip)) for strip in evidence]
 
     return CorrectedRetriever()
 
 
 def as_llama_index(corrective: CorrectiveRetriever) -> Any:
-    """A LlamaIndex `BaseRetriever` whose nodes are the evidence strips, scored by relevance."""
+    """A LlamaIndex `BaseRetriever` whose nodes are the evidence strips, scored by relevance.
+
+    Evidence from the web stands between markers in the node's text (see `quoted`), and the language model is shown
+    nothing of its metadata but the origin.
+    """
     try:
         from llama_index.core.retrievers import BaseRetriever
         from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
@@ -60,18 +74,34 @@ def as_llama_index(corrective: CorrectiveRetriever) -> Any:
             return _nodes((await corrective.acall(question=query_bundle.query_str)).evidence)
 
     def _nodes(evidence: list[Strip]) -> list[NodeWithScore]:
-        return [
-            NodeWithScore(node=TextNode(text=strip.text, metadata=_metadata(strip)), score=strip.score)
-            for strip in evidence
-        ]
+        return [NodeWithScore(node=_node(strip), score=strip.score) for strip in evidence]
+
+    def _node(strip: Strip) -> TextNode:
+        metadata = _metadata(strip)
+        hidden = [name for name in metadata if name not in SHOWN[strip.origin]]
+        return TextNode(
+            id_=_node_id(strip),
+            text=quoted(strip),
+            metadata=metadata,
+            excluded_llm_metadata_keys=hidden,
+            excluded_embed_metadata_keys=hidden,
+        )
 
     return CorrectedRetriever()
+
+
+def _node_id(strip: Strip) -> str:
+    """The same for the same strip, whenever and wherever it is found."""
+    source = strip.passage.id or strip.passage.url
+    if not source:
+        source = hashlib.blake2b(strip.passage.text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return f"{strip.origin}:{source}:{strip.start}"
 
 
 def _metadata(strip: Strip) -> dict[str, Any]:
     return {
         "id": strip.passage.id,
-        "title": strip.passage.title,
+        "title": as_data(strip.passage.title) if strip.origin == "web" else strip.passage.title,
         "source": strip.passage.url or strip.passage.id,
         "origin": strip.origin,
         "relevance": strip.score,

@@ -12,7 +12,7 @@ from crag_dspy.errors import RetrieverError
 from crag_dspy.held import Held
 from crag_dspy.passages import Passage, as_passages
 from crag_dspy.retrievers.bm25 import BM25
-from crag_dspy.retrievers.calling import CallShape, call_shape, finished, is_async
+from crag_dspy.retrievers.calling import CallShape, call_shape, finished, has_forward, is_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -190,7 +190,7 @@ def _callable(thing: Any) -> Adapted:
     acall: Any = getattr(thing, "acall", None)
     if not is_async(acall):
         return _adapted(thing, thing)
-    if not hasattr(thing, "forward"):
+    if not has_forward(thing):
         return _adapted(thing, thing, acall)
     # Every dspy.Module has an `acall`, which works where there is an `aforward`.
     if not hasattr(thing, "aforward"):

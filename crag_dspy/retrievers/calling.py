@@ -135,9 +135,14 @@ def _parameters(function: Callable[..., Any]) -> list[Parameter]:
     parameters = _signature(function)
     anything = all(p.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD) for p in parameters.values())
     # `dspy.Module` and `dspy.Retrieve` pass anything on to `forward`, which knows.
-    if anything and callable(getattr(function, "forward", None)):
-        parameters = _signature(function.forward)  # type: ignore[attr-defined]
+    if anything and has_forward(function):
+        parameters = _signature(object.__getattribute__(function, "forward"))
     return list(parameters.values())
+
+
+def has_forward(thing: Any) -> bool:
+    """Whether `thing` is a module in the way of DSPy's; asked so that DSPy does not warn of a direct call."""
+    return inspect.getattr_static(thing, "forward", None) is not None
 
 
 def _signature(function: Callable[..., Any]) -> Mapping[str, Parameter]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import logging
 import pickle
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -179,6 +180,18 @@ def test_dspy_embeddings_over_nothing_finds_nothing() -> None:
 def test_padding_of_small_faiss_indexes_is_left_out() -> None:
     padded = dspy.Prediction(passages=[TEXTS[0], TEXTS[2], TEXTS[2]], indices=[0, -1, -1])
     assert texts(as_retriever(lambda query: padded)("q", 3)) == TEXTS[:1]
+
+
+def test_adapting_a_dspy_module_draws_no_warning(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Search(dspy.Module):
+        def forward(self, question: str, top_k: int = 1) -> dspy.Prediction:
+            return dspy.Prediction(passages=[f"{question} {top_k}"])
+
+    monkeypatch.setattr(logging.getLogger("dspy"), "propagate", True)
+    as_retriever(Search())("q", 4)
+    assert caplog.records == []
 
 
 def test_a_dspy_module_is_called_as_its_forward_wants() -> None:
