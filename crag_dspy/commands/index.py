@@ -3,7 +3,7 @@
     crag-dspy index documents/ --to my-index --embedder minilm
 
 Running it again updates the index: documents that changed are replaced, those that did not are not embedded
-again.
+again. Documents that the source no longer has stay, unless --prune says otherwise: an index may have many sources.
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"most words in a passage of a new index; longer documents are cut between sentences; 0 keeps "
         f"them whole; default: {DEFAULT_CHUNK_WORDS}",
     )
+    parser.add_argument(
+        "--prune", action="store_true", help="remove documents of the index that the source does not have"
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
     to_weaviate.add_options(parser)
 
@@ -57,20 +60,23 @@ def run(args: argparse.Namespace) -> int:
     """Import `args.source` into the folder `args.to`, or move it to Weaviate; returns 0, or 130 when interrupted."""
     if args.to == to_weaviate.TARGET:
         return to_weaviate.move(args)
-    from crag_dspy.retrievers.documents import count_documents
+    from crag_dspy.retrievers.documents import count_documents, document_ids
 
     started = time.perf_counter()
     total = count_documents(args.source)  # a source that cannot be read leaves no half-made index behind
     index = _opened(Path(args.to), args.embedder, args.chunk_words)
+    removed = 0
     try:
         imported = index.add_from(args.source, total=total)
+        if args.prune:
+            removed = index.delete(index.documents() - document_ids(args.source))
     except KeyboardInterrupt:
         sys.stderr.write(
             f"\ninterrupted: {args.to} holds {len(index)} passages so far and can be used. "
             f"The same command goes on where it stopped.\n"
         )
         return 130
-    summary = _summary(index, imported, time.perf_counter() - started)
+    summary = _summary(index, imported, removed, time.perf_counter() - started)
     sys.stdout.write(json.dumps(summary, ensure_ascii=False) + "\n" if args.json else _for_people(summary))
     return 0
 
@@ -98,12 +104,13 @@ def _opened(folder: Path, embedder: str | None, chunk_words: int | None) -> Loca
     return index
 
 
-def _summary(index: LocalIndex, imported: Imported, seconds: float) -> dict[str, object]:
+def _summary(index: LocalIndex, imported: Imported, removed: int, seconds: float) -> dict[str, object]:
     return {
         **index.describe(),
         "added": imported.added,
         "replaced": imported.replaced,
         "unchanged": imported.unchanged,
+        "removed": removed,
         "seconds": round(seconds, 2),
     }
 
@@ -112,5 +119,5 @@ def _for_people(summary: dict[str, object]) -> str:
     found_by = "words and vectors of {embedder}" if summary["embedder"] else "words"
     return (
         "{path}: {passages} passages of {documents} documents, found by " + found_by + "\n"
-        "{added} added, {replaced} replaced, {unchanged} unchanged, in {seconds} s\n"
+        "{added} added, {replaced} replaced, {unchanged} unchanged, {removed} removed, in {seconds} s\n"
     ).format(**summary)

@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +34,8 @@ def read_documents(source: str | Path) -> Iterator[tuple[Passage, str]]:
         source: a .jsonl file (one object a line: `text`, and optionally `id`, `title`, `url`, `metadata`; any
             other field goes to the metadata), a .txt or .md file (one document: its id is the file's name,
             its title the first heading or the name), or a folder of such files, read recursively in the order
-            of their names (ids are then relative paths). Files of other kinds and hidden ones are left alone.
+            of their names (ids are then relative paths). Hidden files are left alone; of other kinds, a warning says
+            how many were left out.
 
     Raises:
         ConfigError: naming the file, line and field of what cannot be read, a folder with nothing to read, or
@@ -43,8 +45,13 @@ def read_documents(source: str | Path) -> Iterator[tuple[Passage, str]]:
 
 
 def count_documents(source: str | Path) -> int:
-    """Read `source` through, so that what cannot be read is known before any work is done."""
-    return sum(1 for _ in read_documents(source))
+    """Read `source` through, so that what cannot be read is known before any work is done. Gives no warnings."""
+    return sum(1 for _ in _each_once(_read(Path(source), warn=False)))
+
+
+def document_ids(source: str | Path) -> set[str]:
+    """The ids of the documents of `source`, without warnings."""
+    return {document.id for document, _ in _each_once(_read(Path(source), warn=False))}
 
 
 def given_documents(documents: Iterable[Any]) -> Iterator[tuple[Passage, str]]:
@@ -103,13 +110,23 @@ def _each_once(documents: Iterable[tuple[Passage, str]]) -> Iterator[tuple[Passa
             )
 
 
-def _read(source: Path) -> Iterator[tuple[Passage, str]]:
+def _read(source: Path, warn: bool = True) -> Iterator[tuple[Passage, str]]:
     if source.is_dir():
-        files = sorted(path for path in source.rglob("*") if _is_readable(path, source))
+        found = sorted(path for path in source.rglob("*") if _is_visible_file(path, source))
+        files = [path for path in found if path.suffix.lower() in SUFFIXES]
+        others = Counter(
+            path.suffix.lower() or "no ending" for path in found if path.suffix.lower() not in SUFFIXES
+        )
+        left_out = ", ".join(f"{suffix} ({count})" for suffix, count in others.most_common(8))
         if not files:
-            raise ConfigError(f"{source}: nothing to read: no file ends with {', '.join(SUFFIXES)}")
+            raise ConfigError(
+                f"{source}: nothing to read: no file ends with {', '.join(SUFFIXES)}"
+                + (f"; there are {left_out}: extract their text first" if others else "")
+            )
+        if others and warn:
+            logger.warning("%s: %d files of other kinds are left out: %s", source, others.total(), left_out)
         for path in files:
-            yield from _read_file(path, path.relative_to(source).as_posix())
+            yield from _read_file(path, path.relative_to(source).as_posix(), warn)
     elif not source.is_file():
         raise ConfigError(f"{source}: no such file or folder")
     elif source.suffix.lower() not in SUFFIXES:
@@ -117,15 +134,14 @@ def _read(source: Path) -> Iterator[tuple[Passage, str]]:
             f"{source}: cannot read {source.suffix or 'this'} files, only {', '.join(SUFFIXES)}"
         )
     else:
-        yield from _read_file(source, source.name)
+        yield from _read_file(source, source.name, warn)
 
 
-def _is_readable(path: Path, root: Path) -> bool:
-    hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
-    return not hidden and path.suffix.lower() in SUFFIXES and path.is_file()
+def _is_visible_file(path: Path, root: Path) -> bool:
+    return not any(part.startswith(".") for part in path.relative_to(root).parts) and path.is_file()
 
 
-def _read_file(path: Path, name: str) -> Iterator[tuple[Passage, str]]:
+def _read_file(path: Path, name: str, warn: bool) -> Iterator[tuple[Passage, str]]:
     if path.suffix.lower() == ".jsonl":
         with path.open("rb") as lines:
             for number, raw in enumerate(lines, start=1):
@@ -134,9 +150,13 @@ def _read_file(path: Path, name: str) -> Iterator[tuple[Passage, str]]:
                 if line.strip():
                     yield _from_json(line, where), where
         return
-    text = _decoded(path.read_bytes(), str(path), first=True)
+    raw = path.read_bytes()
+    if raw.startswith(b"%PDF-"):
+        raise ConfigError(f"{path}: a PDF, whatever its name says: extract its text first")
+    text = _decoded(raw, str(path), first=True)
     if not text.strip():
-        logger.warning("%s is empty, and is left out", path)
+        if warn:
+            logger.warning("%s is empty, and is left out", path)
         return
     prose = text.split("```", 1)[0]  # in code, "# ..." is a comment
     heading = _TITLE.search(prose) if path.suffix.lower() != ".txt" else None
@@ -147,7 +167,18 @@ def _decoded(raw: bytes, where: str, first: bool) -> str:
     try:
         return raw.decode("utf-8-sig" if first else "utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{where}: not UTF-8 (byte {error.start}): convert the file to UTF-8") from error
+        raise ConfigError(f"{where}: not UTF-8 (byte {error.start}){_other_encoding(raw)}") from error
+
+
+def _other_encoding(raw: bytes) -> str:
+    """What the bytes may be, and how to convert them. A guess is for the message only: wrong text is worse than none."""
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return ", but UTF-16: iconv -f UTF-16 -t UTF-8 OLD > NEW"
+    try:
+        chinese = re.search(r"[\u4e00-\u9fff]{2}", raw.decode("gb18030"))
+    except UnicodeDecodeError:
+        chinese = None
+    return ", perhaps GBK: iconv -f GB18030 -t UTF-8 OLD > NEW" if chinese else ": convert the file to UTF-8"
 
 
 def _from_json(line: str, where: str) -> Passage:

@@ -108,6 +108,8 @@ class LocalIndex(Held):
         folder = Path(path).absolute()
         if (folder / FILE).exists():
             raise ConfigError(f"{folder} is an index already: use LocalIndex.open, or remove the folder")
+        if folder.exists() and not folder.is_dir():
+            raise ConfigError(f"{folder} is a file: an index is a folder, give a new one")
         # The rest of a creation that was cut short may stay.
         if folder.exists() and {child.name for child in folder.iterdir()} - {f"{NAME}.lance", "write.lock"}:
             raise ConfigError(f"{folder} is not empty, and not an index: give a new folder")
@@ -313,6 +315,10 @@ class LocalIndex(Held):
 
     def __bool__(self) -> bool:
         return True  # an empty index is an index
+
+    def documents(self) -> set[str]:
+        """The ids of all documents."""
+        return set(self._table.latest().digests())
 
     def passages(self) -> Iterator[Passage]:
         """Every passage, as a stream, of the index as it is now; in no particular order."""

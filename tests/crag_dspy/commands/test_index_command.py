@@ -46,6 +46,30 @@ def test_an_index_is_built_and_updated(
     }
 
 
+def test_what_the_source_no_longer_has_is_removed_when_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name in ("a", "b", "c"):
+        (folder / f"{name}.txt").write_text(f"Text of {name}.", encoding="utf-8")
+    run(folder, "--to", tmp_path / "index", "--embedder", "none")
+    (folder / "b.txt").unlink()
+    (folder / "c.txt").write_text("Another text.", encoding="utf-8")
+    run(folder, "--to", tmp_path / "index")
+    assert LocalIndex.open(tmp_path / "index").documents() == {"a.txt", "b.txt", "c.txt"}
+    capsys.readouterr()
+    run(folder, "--to", tmp_path / "index", "--prune", "--json")
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["unchanged"], summary["removed"], summary["passages"]) == (2, 1, 2)
+    assert LocalIndex.open(tmp_path / "index").documents() == {"a.txt", "c.txt"}
+
+
+def test_a_file_in_place_of_the_index_is_named(source: Path) -> None:
+    with pytest.raises(ConfigError, match="is a file: an index is a folder"):
+        run(source, "--to", source, "--embedder", "none")
+
+
 def test_chunk_words_0_keeps_documents_whole(tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("A sentence of five words. " * 200, encoding="utf-8")
     run(tmp_path / "long.txt", "--to", tmp_path / "whole", "--embedder", "none", "--chunk-words", 0)

@@ -77,6 +77,33 @@ def test_text_that_is_not_utf8_is_named(tmp_path: Path) -> None:
         read(tmp_path / "kb.jsonl")
 
 
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ("长江大桥建成于1957年。".encode("gbk"), "perhaps GBK: iconv -f GB18030"),
+        ("Hello".encode("utf-16"), "but UTF-16: iconv -f UTF-16"),
+        ("Ein Café".encode("latin-1"), "byte 7.: convert the file"),
+        (b"%PDF-1.4 all of it ASCII", "a PDF, whatever its name says"),
+    ],
+)
+def test_what_is_no_utf8_text_is_named_for_what_it_seems(tmp_path: Path, raw: bytes, message: str) -> None:
+    (tmp_path / "a.txt").write_bytes(raw)
+    with pytest.raises(ConfigError, match=rf"a\.txt.*{message}"):
+        read(tmp_path)
+
+
+def test_files_of_other_kinds_are_counted_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("a.pdf", "b.PDF", "c.docx", "README"):
+        (tmp_path / name).write_bytes(b"%PDF-")
+    with pytest.raises(ConfigError, match=r"there are \.pdf \(2\).*extract their text first"):
+        read(tmp_path)
+    (tmp_path / "d.txt").write_text("Text.", encoding="utf-8")
+    with caplog.at_level(logging.WARNING):
+        assert count_documents(tmp_path) == len(read(tmp_path)) == 1
+    assert len(caplog.records) == 1
+    assert "4 files of other kinds are left out: .pdf (2)" in caplog.text
+
+
 def test_a_folder_is_read_recursively_with_paths_as_ids(tmp_path: Path) -> None:
     (tmp_path / "guide").mkdir()
     (tmp_path / ".git").mkdir()
