@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from crag_dspy.arguments import check_choice, check_whole
 from crag_dspy.errors import ConfigError, RetrieverError
-from crag_dspy.evaluator_train.bm25 import BM25
 from crag_dspy.evaluator_train.splits import (
     SPLITS,
     Shares,
@@ -21,6 +20,7 @@ from crag_dspy.evaluator_train.splits import (
 )
 from crag_dspy.matching import normalize
 from crag_dspy.passages import Passage, as_passages
+from crag_dspy.retrievers.bm25 import BM25
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -94,7 +94,7 @@ class PassageSearch:
         self._index = BM25([f"{passage.title} {passage.text}" for passage in self._passages])
 
     def __call__(self, query: str, k: int) -> list[Passage]:
-        return [self._passages[index] for index in self._index.top(query, k)]
+        return [self._passages[index] for index, _ in self._index.top(query, k)]
 
 
 def document_of(passage: Passage) -> str:

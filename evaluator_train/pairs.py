@@ -23,7 +23,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.evaluator_train.bm25 import BM25, ranked
+from crag_dspy.evaluator_train.closest import ranked
 from crag_dspy.evaluator_train.mining import (
     UNITS,
     Mining,
@@ -37,6 +37,7 @@ from crag_dspy.evaluator_train.mining import (
 from crag_dspy.evaluator_train.pair_files import Pair, write_pairs
 from crag_dspy.evaluator_train.splits import SPLITS, Shares, Split
 from crag_dspy.matching import contains_answer, normalize
+from crag_dspy.retrievers.bm25 import BM25
 
 if TYPE_CHECKING:
     import argparse
@@ -139,7 +140,7 @@ def _text_pairs(rows: Sequence[tuple[str, tuple[str, ...]]], mining: Mining) -> 
         asked, around = strips[place], strips[:place] + strips[place + 1 :]
         size = random.choice((1, 1, 2, 3))
         yield Pair(asked, _window(around, size, random), 1, "text/own", document)
-        near = others(index.top(asked, mining.k), document)
+        near = others((row for row, _ in index.top(asked, mining.k)), document)
         drawn = others(random.sample(range(len(rows)), len(rows)), document)
         for kind, row in negatives(near, drawn, mining):
             yield Pair(asked, _window(rows[row][1], size, random), 0, f"text/{kind}", rows[row][0])

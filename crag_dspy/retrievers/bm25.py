@@ -1,11 +1,12 @@
-"""Okapi BM25 over a list in memory: what a plain list of passages is searched with."""
+"""Okapi BM25 over texts in memory: what a plain list of passages is searched with, and negatives are mined with."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from crag_dspy.matching import words
 
@@ -16,29 +17,44 @@ K1, B = 1.2, 0.75
 
 
 class BM25:
-    """Ranks fixed texts by the terms (see `terms`) that they share with a query."""
+    """Ranks fixed texts, which are searched many times, by the terms (see `terms`) that they share with a query."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        counts = [Counter(terms(text)) for text in texts]
-        lengths = [count.total() for count in counts]
-        mean = sum(lengths) / len(lengths) if any(lengths) else 1.0
-        self._postings: dict[str, list[tuple[int, float]]] = {}
-        for number, count in enumerate(counts):
-            norm = K1 * (1 - B + B * lengths[number] / mean)
-            for term, times in count.items():
-                self._postings.setdefault(term, []).append((number, times * (K1 + 1) / (times + norm)))
-        self._idf = {
-            term: math.log(1 + (len(texts) - len(found) + 0.5) / (len(found) + 0.5))
-            for term, found in self._postings.items()
-        }
+        numbers: dict[str, int] = {}
+        of_term: list[int] = []
+        of_text: list[int] = []
+        counts: list[int] = []
+        for index, text in enumerate(texts):
+            found = Counter(terms(text))
+            of_term.extend(numbers.setdefault(term, len(numbers)) for term in found)
+            of_text.extend([index] * len(found))
+            counts.extend(found.values())
+        self._numbers = numbers
+        self._size = len(texts)
+        # One row a term and text, sorted by term: the rows of a term are a slice.
+        order = np.argsort(np.array(of_term, dtype=np.int64), kind="stable")
+        self._texts = np.array(of_text, dtype=np.int64)[order]
+        counted = np.array(counts, dtype=np.float64)[order]
+        frequency = np.bincount(np.array(of_term, dtype=np.int64), minlength=len(numbers))
+        self._starts = np.concatenate([[0], np.cumsum(frequency)])
+        lengths = np.bincount(self._texts, counted, minlength=self._size)
+        norm = K1 * (1 - B + B * lengths / max(float(lengths.mean()) if self._size else 1.0, 1.0))
+        idf = np.log(1 + (self._size - frequency + 0.5) / (frequency + 0.5))
+        self._weights = np.repeat(idf, frequency) * counted * (K1 + 1) / (counted + norm[self._texts])
 
     def top(self, query: str, k: int) -> list[tuple[int, float]]:
-        """(index, score > 0) of the best `k` texts with a term of `query`; ties in the order of the texts."""
-        scores: dict[int, float] = {}
-        for term in set(terms(query)):
-            for number, weight in self._postings.get(term, ()):
-                scores[number] = scores.get(number, 0.0) + self._idf[term] * weight
-        return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
+        """(index, score > 0) of the best `k` texts with a term of `query`; ties in the order of the texts.
+
+        A term that the query repeats counts as often.
+        """
+        scores = np.zeros(self._size, dtype=np.float64)
+        for term in terms(query):
+            number = self._numbers.get(term)
+            if number is not None:
+                rows = slice(self._starts[number], self._starts[number + 1])
+                scores[self._texts[rows]] += self._weights[rows]
+        order = np.argsort(-scores, kind="stable")[: max(k, 0)]
+        return [(int(index), float(scores[index])) for index in order if scores[index] > 0]
 
 
 def terms(text: str) -> list[str]:

@@ -171,7 +171,7 @@ def _decoded(raw: bytes, where: str, first: bool) -> str:
 
 
 def _other_encoding(raw: bytes) -> str:
-    """What the bytes may be, and how to convert them. A guess is for the message only: wrong text is worse than none."""
+    """What the bytes may be, and how to convert them. A guess is for the message only."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return ", but UTF-16: iconv -f UTF-16 -t UTF-8 OLD > NEW"
     try:
