@@ -156,12 +156,10 @@ def _blocks(text: str) -> list[tuple[int, int, str]]:
         else:
             blocks.append((starts[first], starts[last], kind))
 
+    fences = [j for j, line in enumerate(lines) if line.lstrip().startswith(("```", "~~~"))]
     i = 0
     while i < len(lines):
-        if fence := _FENCE.match(lines[i]):
-            end = next(
-                (j + 1 for j in range(i + 1, len(lines)) if lines[j].strip().startswith(fence[1])), len(lines)
-            )
+        if (fence := _FENCE.match(lines[i])) and (end := _fence_end(lines, fences, i, fence[1])):
             add(i, end, "code")
             i = end
         elif i + 1 < len(lines) and "|" in lines[i] and _TABLE_RULE.match(lines[i + 1].rstrip()):
@@ -174,6 +172,15 @@ def _blocks(text: str) -> list[tuple[int, int, str]]:
             add(i, i + 1, "prose")
             i += 1
     return blocks
+
+
+def _fence_end(lines: Sequence[str], fences: Sequence[int], first: int, fence: str) -> int | None:
+    """The line after the one that closes the fence; None for one that nothing closes, whose text is prose.
+
+    Markdown would take all that follows for code. A page cut at its limit, or a quoted fence, would then be one strip.
+    """
+    later = fences[bisect_right(fences, first) :]
+    return next((j + 1 for j in later if lines[j].strip().startswith(fence)), None)
 
 
 def _rows(table: str) -> list[Span]:

@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 _COLOURS = {Action.CORRECT: "green", Action.AMBIGUOUS: "yellow", Action.INCORRECT: "red"}
 
 
-def as_tree(trace: Trace, dropped: int = 5) -> Tree:
-    """Action, scores, query, strips kept and dropped with their sources, the answer, warnings."""
+def as_tree(trace: Trace, dropped: int = 5, passages: int = 10) -> Tree:
+    """Action, scores, query, strips kept and dropped with their sources, the answer, warnings.
+
+    Args:
+        dropped: most strips shown of those left out, best first.
+        passages: most passages shown of those retrieved, and of the pages found: those with the best scores, in order.
+    """
     tree = Tree(f"[bold]{_plain(trace.question)}[/]")
     if trace.action:
         cuts = (
@@ -28,21 +33,24 @@ def as_tree(trace: Trace, dropped: int = 5) -> Tree:
         tree.add(f"action [bold {_COLOURS[trace.action]}]{trace.action.value.upper()}[/] [dim]({how})[/]")
     if trace.passages:
         graded = tree.add(f"retrieved {len(trace.passages)}, graded by {_plain(trace.grader)}")
-        for passage, score in zip(trace.passages, trace.scores, strict=False):
+        both = list(zip(trace.passages, trace.scores, strict=False))
+        best = sorted(range(len(both)), key=lambda i: -_or_lowest(both[i][1]))[:passages]
+        for passage, score in (both[i] for i in sorted(best)):
             graded.add(f"{_score(score)} {_source(passage)} [dim]{_short(passage.text)}[/]")
+        _more(graded, len(both) - len(best), "with lower scores")
     for query in trace.queries:
         found = tree.add(f"web search [cyan]{_plain(query)}[/]: {len(trace.web_passages)} pages")
-        for page in trace.web_passages:
+        for page in trace.web_passages[:passages]:
             found.add(f"{_source(page)} [dim]{_short(page.text)}[/]")
+        _more(found, len(trace.web_passages) - passages, "pages")
     if trace.kept or trace.dropped:
         strips = tree.add(f"strips: {len(trace.kept)} kept, {len(trace.dropped)} dropped")
         for number, strip in enumerate(trace.kept, 1):
             strips.add(f"[green]{escape(f'[{number}]')}[/] {_strip(strip)}")
-        best = sorted(trace.dropped, key=lambda strip: -(strip.score if strip.score is not None else -2.0))
-        for strip in best[:dropped]:
+        left_out = sorted(trace.dropped, key=lambda strip: -_or_lowest(strip.score))
+        for strip in left_out[:dropped]:
             strips.add(f"[dim]✗ {_strip(strip)}[/]")
-        if len(best) > dropped:
-            strips.add(f"[dim]… and {len(best) - dropped} more dropped[/]")
+        _more(strips, len(left_out) - dropped, "dropped")
     for warning in trace.warnings:
         tree.add(f"[yellow]warning[/] {_plain(warning)}")
     if trace.answer is not None:
@@ -53,6 +61,15 @@ def as_tree(trace: Trace, dropped: int = 5) -> Tree:
         steps = ", ".join(f"{step} {seconds:.2f}" for step, seconds in trace.seconds.items())
         tree.add(f"[dim]{total:.2f} s ({steps}); {trace.lm_calls} LM calls[/]")
     return tree
+
+
+def _more(tree: Tree, count: int, what: str) -> None:
+    if count > 0:
+        tree.add(f"[dim]… and {count} more {what}[/]")
+
+
+def _or_lowest(score: float | None) -> float:
+    return -2.0 if score is None else score
 
 
 def _plain(text: str) -> str:

@@ -21,7 +21,8 @@ class EmbeddingGrader(Held):
     """The cosine of question and text, in [-1, 1] as it is; a long text scores as its best part.
 
     A cosine is similarity, not relevance: a text that repeats the question's words without answering it
-    scores high, and most texts lie in a narrow band, so thresholds must be tuned.
+    scores high, and most texts lie in a narrow band, so thresholds must be tuned. Texts in a script that the
+    embedder was not made for are judged all the same, and hardly better than by chance: the measured baseline.
 
     Args:
         embedder: whatever `as_embedder` reads: "minilm" (the default; English), a sentence-transformers model

@@ -146,6 +146,19 @@ def test_fenced_code_stays_whole() -> None:
     assert strips(f"Run this. \n{code}\nThen stop.") == ["Run this.", code, "Then stop."]
 
 
+def test_a_fence_that_nothing_closes_opens_no_code() -> None:
+    assert strips("Run this.\n```\nIt was cut here. All else is prose.") == [
+        "Run this.",
+        "```\nIt was cut here.",
+        "All else is prose.",
+    ]
+    # Fences of falling length: none closes another, and none may cost a reading of the rest.
+    many = "".join("`" * length + "\n" for length in range(300, 3, -1)) + "a\n" * 70_000
+    start = time.process_time()
+    decompose(many)
+    assert time.process_time() - start < 3
+
+
 def test_windows_count_words_or_characters() -> None:
     assert strips("one two three four five", mode="window", group=2) == ["one two", "three four", "five"]
     assert strips("长江大桥通车", mode="window", group=4) == ["长江大桥", "通车"]

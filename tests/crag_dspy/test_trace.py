@@ -94,6 +94,16 @@ def test_dropped_strips_are_shown_best_first_up_to_a_limit() -> None:
     assert "and 1 more dropped" in shown
 
 
+def test_of_many_passages_the_best_are_shown_in_their_order() -> None:
+    trace = Trace("q", Thresholds(), "max")
+    trace.passages = [Passage(f"text {i}", title=f"T{i}") for i in range(30)]
+    trace.scores = [None, *(-0.9 + i / 100 for i in range(28)), 0.9]
+    shown = text_of(trace)
+    assert [f"T{i} " in shown for i in (0, 19, 20, 21, 29)] == [False, False, True, True, True]
+    assert shown.index("T20 ") < shown.index("T29 ")
+    assert "and 20 more with lower scores" in shown
+
+
 def test_a_warning_is_told_once_and_time_adds_up() -> None:
     trace = Trace("q", Thresholds(), "max")
     for _ in range(2):
