@@ -288,6 +288,36 @@ def test_both_languages_have_the_same_words(searched: Any, browser: Browser) -> 
     assert page.run(f"({holes})(WORDS.en)") == page.run(f"({holes})(WORDS.zh)")
 
 
+@needs_chromium
+def test_what_a_search_warns_of_is_said_in_the_readers_language(
+    searched: Any, lm: Any, browser: Browser
+) -> None:
+    """Begun at its own optimum, a search promises no more on unseen questions than it began with, and says so."""
+    folder = searched()
+    best = json.loads((folder / "metrics.json").read_text())
+    begun = program(upper=best["upper"], lower=best["lower"])
+    with dspy.context(lm=lm):
+        search_thresholds(begun, devset(), contains_word, run=folder, threads=1, progress=False)
+    page = browser.open(write_report(folder))
+    warned = "[...document.querySelectorAll('ul.warn li')].map((one) => one.textContent)"
+    assert page.run(warned) == [
+        "on unseen questions the search does no better than the thresholds it started from"
+    ]
+    page.run("document.getElementById('lang').click()")
+    page.settled()
+    assert page.run(warned) == ["在未见过的问题上，搜索结果并不优于原来的阈值"]
+
+
+@needs_chromium
+def test_the_axis_of_counts_has_whole_numbers_where_it_says(searched: Any, browser: Browser) -> None:
+    """Five questions in four steps would put a "3" at 2.5."""
+    page = browser.open(write_report(searched()))
+    for most in (1, 2, 3, 5, 7, 30, 41, 136, 5000, 99_999):
+        axis = page.run(f"countAxis({most})")
+        assert most <= axis["most"] <= most * 1.5
+        assert axis["most"] % axis["steps"] == 0
+
+
 def opened(page: Page) -> str:
     page.run("document.querySelectorAll('#list details').forEach((one) => { one.open = true; })")
     page.settled()
