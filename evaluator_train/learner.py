@@ -6,17 +6,21 @@ import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor, nn
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.graders.artefact import GraderSpec, save_artefact
 from crag_dspy.graders.backbones import HEAD_MODULE
+from crag_dspy.graders.batches import collate
 from crag_dspy.graders.heads import Segments
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from crag_dspy.evaluator_train.recipe import LoraSection, TrainingSection
+    from crag_dspy.graders.prompt_format import EncodedPair
 
 _TASKS = {"true_false": "SEQ_2_SEQ_LM", "regression": "SEQ_CLS", "segments": "FEATURE_EXTRACTION"}
 
@@ -81,6 +85,24 @@ def prepare(scorer: Any, head: str, lora: LoraSection | None, training: Training
         scorer.backbone.gradient_checkpointing_enable()
         scorer.backbone.enable_input_require_grads()
     return Prepared(Learner(scorer, head), peft)
+
+
+def start_late(scorer: Any, inputs: Sequence[EncodedPair], count: int = 512) -> None:
+    """Start a new late interaction at the states of the first inputs; one that has learned is left alone.
+
+    The bias goes where the mean of their logits is 0: from far off it would take Adam thousands of steps to get there.
+    """
+    head = scorer.head if isinstance(scorer, Segments) else None
+    if head is None or head.late is None or bool(head.late.importance.weight.any()):
+        return
+    scorer.eval()
+    device = str(head.late.scale.device)
+    batches = [collate(inputs[start : start + 32], device) for start in range(0, min(count, len(inputs)), 32)]
+    with torch.no_grad():
+        states = [scorer.states(**batch) for batch in batches]
+        marked = [batch["segments"] for batch in batches]
+        head.late.start_from(torch.cat([one[mark > 0] for one, mark in zip(states, marked, strict=True)]))
+        head.cosine.bias -= torch.cat([head(*each) for each in zip(states, marked, strict=True)]).mean()
 
 
 def _with_lora(backbone: Any, head: str, lora: LoraSection) -> Any:

@@ -1,6 +1,6 @@
 """How a grader is trained, as one strict TOML file: an unknown or misspelt setting is an error, not ignored.
 
-[grader]     name, base, head, prompt_format, words, max_length, window, overlap, hidden, projected
+[grader]     name, base, head, prompt_format, words, max_length, window, overlap, attention, hidden, projected, late
 [lora]       r, alpha, dropout, targets        (leave the section out to train all weights)
 [training]   epochs, batch_size, accumulate, learning_rate, ...
 """
@@ -29,7 +29,7 @@ class _Section(BaseModel):
 
 
 class GraderSection(_Section):
-    """The grader to be; `hidden` and `projected` are sizes of a new `segments` head (see `SegmentHead`)."""
+    """The grader to be; `hidden`, `projected` and `late` are sizes of a new `segments` head (see `SegmentHead`)."""
 
     name: str
     base: str
@@ -42,6 +42,7 @@ class GraderSection(_Section):
     attention: Literal["together", "apart"] = "together"
     hidden: int = Field(default=128, ge=0)
     projected: int | None = Field(default=None, ge=1)
+    late: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
     def _format_fits(self) -> Self:

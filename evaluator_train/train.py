@@ -93,13 +93,16 @@ def train_grader(
 
     set_seed(recipe.training.seed)
     spec, settings = recipe.grader.spec(), recipe.training
-    base = open_base(recipe.grader.base, spec, hidden=recipe.grader.hidden, projected=recipe.grader.projected)
+    sizes = {name: getattr(recipe.grader, name) for name in ("hidden", "projected", "late")}
+    base = open_base(recipe.grader.base, spec, **sizes)
     prepared = learner.prepare(base.scorer, spec.head, recipe.lora, settings)
     encoder = PairEncoder(
         base.tokenizer, prompt_format(spec.prompt_format), spec.max_length, spec.window, spec.overlap
     )
     examples, left_out, cut = fitting.encode(train, encoder)
-    _warn(left_out, cut, len(train), spec.max_length)
+    longest = f"window={spec.window}" if spec.window else f"max_length={spec.max_length}"
+    _warn(left_out, cut, len(train), longest)
+    learner.start_late(base.scorer, examples.inputs)
     pairs = [(each.question, each.text) for each in dev]
     devset = fitting.DevSet(pairs, labels, encoder, settings.evaluate_batch_tokens)
     precision = native("cuda" if torch.cuda.is_available() else "cpu")
@@ -207,7 +210,7 @@ def _difference(before: dict[str, Any], now: dict[str, Any], part: str) -> str:
     return f"{changed[0]} was {flat[0].get(changed[0])!r} and is {flat[1].get(changed[0])!r}"
 
 
-def _warn(left_out: int, cut: int, total: int, max_length: int) -> None:
+def _warn(left_out: int, cut: int, total: int, limit: str) -> None:
     if left_out == total:
         raise ConfigError("none of the training pairs has a token that this tokenizer knows")
     if left_out:
@@ -216,10 +219,10 @@ def _warn(left_out: int, cut: int, total: int, max_length: int) -> None:
         )
     if cut:
         logger.warning(
-            "%d of %d training texts do not fit into max_length=%d and are trained on their first window",
+            "%d of %d training texts are longer than %s and are trained on their first window",
             cut,
             total,
-            max_length,
+            limit,
         )
 
 

@@ -15,23 +15,27 @@ from crag_dspy.graders.windows import batches
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from torch import Tensor
-
-    from crag_dspy.graders.heads import Segments
+    from crag_dspy.graders.heads import Encoded, Segments
     from crag_dspy.graders.prompt_format import PairEncoder
 
 Ids = tuple[int, ...]
+COMPARED = 256  # pairs compared at once: their tokens' cosines are that many small matrices
 
 
 class Vectors:
-    """The pooled states of segments by their token ids; at most `limit` are kept, the longest unused go first."""
+    """What the head keeps of segments, by their token ids; the longest unused go first.
 
-    def __init__(self, scorer: Segments, end: int, limit: int = 20_000) -> None:
+    Args:
+        limit: tokens of the kept segments, all together; with vectors of 128 numbers, 0.5 KiB each.
+    """
+
+    def __init__(self, scorer: Segments, end: int, limit: int = 200_000) -> None:
         self._scorer, self._end, self._limit = scorer, end, limit
-        self._kept: OrderedDict[Ids, Tensor] = OrderedDict()
+        self._kept: OrderedDict[Ids, Encoded] = OrderedDict()
+        self._tokens = 0
 
-    def of(self, segments: Iterable[Ids], batch_tokens: int, device: str) -> dict[Ids, Tensor]:
-        """A vector of length one for each different segment."""
+    def of(self, segments: Iterable[Ids], batch_tokens: int, device: str) -> dict[Ids, Encoded]:
+        """Each different segment encoded, without padding and without a batch dimension."""
         wanted = list(dict.fromkeys(segments))
         found = {ids: self._kept[ids] for ids in wanted if ids in self._kept}
         new = [ids for ids in wanted if ids not in found]
@@ -39,13 +43,15 @@ class Vectors:
             members = [new[i] for i in group]
             found |= zip(members, self._encoded(members, device), strict=True)
         for ids in wanted:
+            if ids not in self._kept:
+                self._tokens += len(ids)
             self._kept[ids] = found[ids]
             self._kept.move_to_end(ids)
-        while len(self._kept) > self._limit:
-            self._kept.popitem(last=False)
+        while self._tokens > self._limit:
+            self._tokens -= len(self._kept.popitem(last=False)[0])
         return found
 
-    def _encoded(self, segments: Sequence[Ids], device: str) -> Tensor:
+    def _encoded(self, segments: Sequence[Ids], device: str) -> list[Encoded]:
         import numpy as np
         import torch
 
@@ -57,7 +63,30 @@ class Vectors:
             inside[row, : len(segment)] = 1
         given, seen, marked = (torch.from_numpy(array).to(device) for array in (ids, attention, inside))
         states = self._scorer.backbone(input_ids=given, attention_mask=seen).last_hidden_state
-        return self._scorer.head.pooled(states, marked == 1)
+        together = self._scorer.head.encode(states, marked == 1)
+        return [_row(together, row, len(segment)) for row, segment in enumerate(segments)]
+
+
+def _row(batch: Encoded, row: int, length: int) -> Encoded:
+    """One segment of a batch; copied, so that it does not keep the whole batch in memory."""
+    tokens, weights, mask = (
+        part[row, :length].clone() if part is not None else None
+        for part in (batch.tokens, batch.weights, batch.mask)
+    )
+    return type(batch)(batch.pooled[row].clone(), tokens, weights, mask)
+
+
+def _padded(rows: Sequence[Encoded]) -> Encoded:
+    """Segments as a batch again."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    pooled = torch.stack([row.pooled for row in rows])
+    made = type(rows[0])
+    if rows[0].tokens is None:
+        return made(pooled)
+    parts = ([getattr(row, name) for row in rows] for name in ("tokens", "weights", "mask"))
+    return made(pooled, *(pad_sequence(part, batch_first=True) for part in parts))
 
 
 def raw_scores_apart(
@@ -94,9 +123,12 @@ def raw_scores_apart(
     if owners:
         with torch.inference_mode():
             known = vectors.of([*left, *right], batch_tokens, device)
-            compared = scorer.head.compare(
-                torch.stack([known[ids] for ids in left]), torch.stack([known[ids] for ids in right])
-            ).tolist()
+            compared: list[float] = []
+            for start in range(0, len(owners), COMPARED):
+                sides = (
+                    _padded([known[ids] for ids in side[start : start + COMPARED]]) for side in (left, right)
+                )
+                compared += scorer.head.compare(*sides).tolist()
         for pair, raw in zip(owners, compared, strict=True):
             so_far = best[pair]
             best[pair] = raw if so_far is None or raw != raw else max(so_far, raw)

@@ -8,12 +8,13 @@ words, end-of-sequence, padding) with 0.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import torch
 from torch import Tensor, nn
 
 from crag_dspy.errors import ArtefactError, ConfigError
+from crag_dspy.graders.late import LateInteraction
 
 Head = Literal["true_false", "regression", "segments"]
 HEADS: tuple[Head, ...] = get_args(Head)
@@ -67,20 +68,37 @@ class Regression(nn.Module):
         return logits[:, 0].float()
 
 
+class Encoded(NamedTuple):
+    """Segments as the head compares them, one a row.
+
+    `pooled`: (batch, width), of length one. With late interaction also `tokens`: (batch, length, late width), of length
+    one; `weights`: (batch, length), each token's share; `mask`: (batch, length), True where there is a token.
+    """
+
+    pooled: Tensor
+    tokens: Tensor | None = None
+    weights: Tensor | None = None
+    mask: Tensor | None = None
+
+
 class SegmentHead(nn.Module):
-    """What the `segments` head adds to an encoder: a small network on the two pooled segments.
+    """What the `segments` head adds to an encoder: a small network on two pooled segments, and their tokens' matches.
 
     With u and v the pooled states of question and text, through `projection` where there is one, scaled to
-    length one, and d their size: raw = w * cos(u, v) + b + mlp([sqrt(d) u*v, sqrt(d) |u-v|, cos(u, v)]). The
-    direct weight on the cosine makes an untrained head as good as the cosine of the encoder it stands on.
+    length one, and d their size: raw = w * cos(u, v) + b + mlp([sqrt(d) u*v, sqrt(d) |u-v|, cos(u, v)]), and with
+    `late` the matches of the question's tokens are added (see `LateInteraction`). The direct weights on the cosines
+    make an untrained head as good as those of the encoder it stands on.
 
     Args:
         size: d_model of the encoder.
         hidden: width of the one hidden layer; 0 for no network at all, only the weighted cosine.
         projected: size after the projection; None for no projection.
+        late: size of a token's vector; None for pooled states alone.
     """
 
-    def __init__(self, size: int, hidden: int = 128, projected: int | None = None) -> None:
+    def __init__(
+        self, size: int, hidden: int = 128, projected: int | None = None, late: int | None = None
+    ) -> None:
         super().__init__()
         width = projected or size
         self.projection = nn.Linear(size, projected) if projected else None
@@ -90,6 +108,7 @@ class SegmentHead(nn.Module):
             if hidden
             else None
         )
+        self.late = LateInteraction(size, late) if late else None
         self._root = math.sqrt(width)
         with torch.no_grad():
             self.cosine.weight.fill_(5.0)
@@ -104,11 +123,15 @@ class SegmentHead(nn.Module):
         """The head whose sizes the tensors of head.safetensors tell."""
         try:
             projection, first = state.get("projection.weight"), state.get("mlp.0.weight")
+            tokens = state.get("late.project.weight")
+            late = tokens.shape[0] if tokens is not None else None
             if projection is not None:
                 size, projected = projection.shape[1], projection.shape[0]
             else:  # without either, the head is the weighted cosine alone, which fits any size
                 size, projected = (first.shape[1] - 1) // 2 if first is not None else 1, None
-            head = cls(size, first.shape[0] if first is not None else 0, projected)
+            if tokens is not None:
+                size = tokens.shape[1]
+            head = cls(size, first.shape[0] if first is not None else 0, projected, late)
             if projection is not None and "projection.bias" not in state and head.projection is not None:
                 state = {**state, "projection.bias": torch.zeros(projection.shape[0])}
             head.load_state_dict({name: tensor.float() for name, tensor in state.items()})
@@ -118,16 +141,27 @@ class SegmentHead(nn.Module):
 
     def forward(self, states: Tensor, segments: Tensor) -> Tensor:
         """(batch, length, size) encoder states and (batch, length) marks to (batch,) raw logits."""
-        return self.compare(self.pooled(states, segments == QUESTION), self.pooled(states, segments == TEXT))
+        return self.compare(self.encode(states, segments == QUESTION), self.encode(states, segments == TEXT))
 
-    def compare(self, question: Tensor, text: Tensor) -> Tensor:
-        """Two (batch, width) tensors of pooled states, of length one, to (batch,) raw logits."""
-        cosine = (question * text).sum(-1, keepdim=True)
+    def encode(self, states: Tensor, mask: Tensor) -> Encoded:
+        """The segments that (batch, length) masks mark in (batch, length, size) states."""
+        states = states.float()
+        pooled = self.pooled(states, mask)
+        if self.late is None:
+            return Encoded(pooled)
+        return Encoded(pooled, self.late.tokens(states), self.late.weights(states, mask), mask)
+
+    def compare(self, question: Encoded, text: Encoded) -> Tensor:
+        """As many questions as texts to (batch,) raw logits."""
+        u, v = question.pooled, text.pooled
+        cosine = (u * v).sum(-1, keepdim=True)
         raw = self.cosine(cosine)
         if self.mlp is not None:
-            features = [question * text * self._root, (question - text).abs() * self._root, cosine]
+            features = [u * v * self._root, (u - v).abs() * self._root, cosine]
             raw = raw + self.mlp(torch.cat(features, dim=-1))
         one_each: Tensor = raw[:, 0]
+        if self.late is not None:
+            one_each = one_each + self.late(question.tokens, question.weights, text.tokens, text.mask)
         return one_each
 
     def pooled(self, states: Tensor, mask: Tensor) -> Tensor:
@@ -154,10 +188,14 @@ class Segments(nn.Module):
         self.apart = apart
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, segments: Tensor) -> Tensor:
-        seen = _own_segment(attention_mask, segments) if self.apart else attention_mask
-        states = self.backbone(input_ids=input_ids, attention_mask=seen).last_hidden_state
-        raw: Tensor = self.head(states, segments)
+        raw: Tensor = self.head(self.states(input_ids, attention_mask, segments), segments)
         return raw
+
+    def states(self, input_ids: Tensor, attention_mask: Tensor, segments: Tensor) -> Tensor:
+        """The encoder's (batch, length, size) states."""
+        seen = _own_segment(attention_mask, segments) if self.apart else attention_mask
+        states: Tensor = self.backbone(input_ids=input_ids, attention_mask=seen).last_hidden_state
+        return states
 
 
 def _own_segment(attention_mask: Tensor, segments: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from crag_dspy.arguments import check_whole
 from crag_dspy.errors import ConfigError, GraderError
 from crag_dspy.graders.scale import EMPTY_SCORE
 from crag_dspy.graders.verdict import read_verdict
+from crag_dspy.knowledge import as_data
 from crag_dspy.signatures.grade import GradeRelevance
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ class LMGrader(dspy.Module):
 
     def _verdict(self, question: str, text: str) -> float | Exception | None:
         try:
-            return read_verdict(str(self.judge(question=question, passage=text).verdict))
+            # The passage may be a stranger's web page: no hidden characters, and no field or turn of the prompt's own.
+            return read_verdict(str(self.judge(question=question, passage=as_data(text)).verdict))
         except Exception as error:  # noqa: BLE001 - whatever a provider raises, the other texts are still judged
             return error
 

@@ -117,15 +117,20 @@ def open_grader(
 
 
 def open_base(
-    source: str | Path, spec: GraderSpec, *, hidden: int = 128, projected: int | None = None
+    source: str | Path,
+    spec: GraderSpec,
+    *,
+    hidden: int = 128,
+    projected: int | None = None,
+    late: int | None = None,
 ) -> Opened:
     """A model to train with the head of `spec`: a grader's own head is trained on, a missing one is new.
 
     Args:
         source: a shipped grader, a folder or a hub id; its adapter, if it has one, is merged.
         spec: of the grader to be; its head, words and prompt format count.
-        hidden, projected: sizes of a new `segments` head, see `SegmentHead`. New heads are drawn at random:
-            seed torch first.
+        hidden, projected, late: sizes of a new `segments` head, see `SegmentHead`. New heads are drawn at random:
+            seed torch first. A head without late interaction gets one of this size.
     """
     folder = resolve(source)
     before = artefact.read_spec(folder)
@@ -134,9 +139,14 @@ def open_base(
         artefact.verify(folder, before, found)
     own = folder / artefact.ADAPTER_FOLDER
     fresh = before is None or before.head != spec.head
-    return _build(
+    opened = _build(
         spec, folder, [own] if own.is_dir() else [], found, new_head=(hidden, projected) if fresh else None
     )
+    if late is not None and spec.head == "segments" and opened.scorer.head.late is None:
+        from crag_dspy.graders.late import LateInteraction
+
+        opened.scorer.head.late = LateInteraction(opened.scorer.backbone.config.d_model, late)
+    return opened
 
 
 def weights_digest(folder: Path) -> str:

@@ -16,6 +16,7 @@ import pytest
 
 from crag_dspy.errors import ArtefactError, ConfigError, TrainingError
 from crag_dspy.evaluator_train import train as training
+from crag_dspy.evaluator_train.merge import merge
 from crag_dspy.evaluator_train.recipe import Recipe
 from crag_dspy.evaluator_train.targets import Target
 from crag_dspy.evaluator_train.train import TrainingResult, train_grader
@@ -129,6 +130,7 @@ def test_training_stops_when_the_development_auc_no_longer_rises(
 KILLED = """
 import json, os, signal, sys
 from crag_dspy.evaluator_train import fitting, train
+from crag_dspy.evaluator_train.merge import merge
 from crag_dspy.evaluator_train.recipe import Recipe
 from crag_dspy.evaluator_train.targets import read_targets
 
@@ -266,6 +268,19 @@ def test_attention_apart_and_gradient_checkpointing_train_too(base: Path, pairs:
     assert raws == pytest.approx([row["raw"] for row in rows], abs=1e-4)
 
 
+def test_late_interaction_trains_and_is_trained_on(base: Path, pairs: Any, tmp_path: Path) -> None:
+    plain = recipe(base, "segments", lora={"r": 16}).model_dump(mode="json")
+    plain["grader"] |= {"attention": "apart", "late": 8}
+    first = train_grader(*pairs, Recipe.model_validate(plain), tmp_path / "first")
+    assert first.auc > 0.9
+
+    merge(first.grader, tmp_path / "merged")
+    plain["grader"]["base"] = str(tmp_path / "merged")
+    plain["training"]["max_steps"] = 1
+    again = train_grader(*pairs, Recipe.model_validate(plain), tmp_path / "again")
+    assert again.auc_before == pytest.approx(first.auc, abs=1e-6)  # what it had learned was not started anew
+
+
 def test_texts_that_cannot_be_trained_on_whole_are_counted(
     base: Path, pairs: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -276,7 +291,7 @@ def test_texts_that_cannot_be_trained_on_whole_are_counted(
         train_grader(odd, dev, recipe(base, "segments", max_steps=2, evaluate_every=2), tmp_path / "run")
 
     assert "1 of 602 training pairs have no token" in caplog.text
-    assert "1 of 602 training texts do not fit into max_length=48" in caplog.text
+    assert "1 of 602 training texts are longer than max_length=48" in caplog.text
 
 
 def write_rows(path: Path, targets: list[Target]) -> Path:
