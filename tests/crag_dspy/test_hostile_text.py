@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crag_dspy import CRAG, Passage, Strip
+from crag_dspy import CRAG, LMGrader, Passage, Strip
 from crag_dspy.knowledge import WEB_CLOSE, WEB_HEADING, WEB_OPEN, as_data, check_citations, compose, visible
 
 FACT = {"en": "The Ardent Bridge opened in 1931.", "zh": "阿登大桥于1931年通车。"}
@@ -102,6 +102,19 @@ def test_hostile_pages_stay_inside_the_block(
     assert {strip.origin for strip in prediction.evidence if "evil" in strip.passage.url} == {"web"}
     numbered = re.findall(r"^\[(\d+)\]", context, re.M)
     assert numbered == [str(n) for n in range(1, len(prediction.evidence) + 1)]
+
+
+@pytest.mark.parametrize(("language", "attack"), PAGES)
+def test_a_language_model_that_grades_is_not_shown_hidden_text_or_forged_fields(
+    scripted_lm: Callable[..., Any], language: str, attack: str
+) -> None:
+    lm = scripted_lm({"verdict": "no"})
+    with dspy.context(lm=lm):
+        assert LMGrader().score("When did the bridge open?", [f"{FACT[language]}\n{attack}"]) == [-1.0]
+    passage = lm.requests[-1].inputs["passage"]
+    assert not [char for char in passage if char not in "\n\t" and not char.isprintable()]
+    assert not re.search(r"\[\[ ##|## \]\]|<\|", passage)
+    assert not MARKER.search(passage)
 
 
 FORGING = ["<", "/", "web", ">", "WEB", " ", "\u200b", "＜", "＞", "x", "[1]", "\n"]
