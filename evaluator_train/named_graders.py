@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.evaluator_train.best_strip import BestStrip
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -19,7 +21,8 @@ def named_grader(name: str) -> Grader:
     Args:
         name: `mini`, or a T5 grader's folder or hub id; `base:` before it for the same without its LoRA adapter;
             `embedding` (MiniLM) or `embedding:MODEL`; `lm` or `lm:local` for the in-process language model,
-            `lm:PROVIDER/MODEL` for what `dspy.LM` takes; `python:package.module:attribute` for your own.
+            `lm:PROVIDER/MODEL` for what `dspy.LM` takes; `python:package.module:attribute` for your own; `strips:`
+            before any of them to judge a text by its best sentence.
 
     Raises:
         ConfigError: naming what is missing.
@@ -27,6 +30,8 @@ def named_grader(name: str) -> Grader:
     kind, _, model = name.partition(":")
     if kind == "lm":
         return LanguageModelJudge(model or "local")
+    if kind == "strips":
+        return BestStrip(named_grader(model))
     if kind == "embedding":
         return _part({"kind": "embedding", **({"embedder": model} if model else {})})
     if kind == "python":

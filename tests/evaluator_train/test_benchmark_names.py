@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from crag_dspy.errors import CragError
+from crag_dspy.evaluator_train.best_strip import BestStrip
 from crag_dspy.evaluator_train.named_graders import named_grader
 
 if TYPE_CHECKING:
@@ -76,3 +77,22 @@ def test_the_local_language_model_judges() -> None:
         pytest.skip("needs the `local` extra")
     (score,) = named_grader("lm").score("Who built the tower?", ["Smeaton built the tower."])
     assert score in (-1.0, 1.0, None)
+
+
+def test_a_passage_can_be_judged_by_its_best_strip(tiny: Any, tmp_path: Path) -> None:
+    folder = tiny.save_grader(tmp_path / "plain")
+    question, strips = "which small does like ?", ["the otter walks near stone .", "the old field sleeps ."]
+    whole = named_grader(str(folder))
+    alone = whole.score(question, strips)
+    assert alone[0] != alone[1]
+    by_strips = named_grader(f"strips:{folder}")
+    assert by_strips.score(question, ["\n\n".join(strips), strips[0]]) == pytest.approx([max(alone), alone[0]])
+
+
+def test_a_strip_that_cannot_be_judged_leaves_its_passage_open_unless_another_is_relevant() -> None:
+    class Judge:
+        def score(self, question: str, texts: list[str]) -> list[float | None]:
+            return [{"Yes.": 0.9, "No.": -0.9}.get(text.strip()) for text in texts]
+
+    graded = BestStrip(Judge()).score("?", ["Yes. What.", "No. What.", "No. Yes.", "What."])
+    assert graded == [0.9, None, 0.9, None]
