@@ -13,6 +13,7 @@ from typing import Any
 from crag_dspy.actions import POLICIES, Action
 from crag_dspy.errors import ConfigError
 from crag_dspy.matching import contains_answer
+from crag_dspy.optimize.compile_folder import CANDIDATE
 from crag_dspy.optimize.costs import Cost
 from crag_dspy.optimize.objective import Prices
 from crag_dspy.optimize.runs import CONFIG, METRICS, RESULTS, read_rows
@@ -84,10 +85,26 @@ def _compiled(path: Path) -> Row:
         **base,
         "metric": metric,
         "compile": metrics,
+        "learned": _learned(_read(path / CANDIDATE) or {}),
         "judged": judged,
         "passages": passages.known,
         "questions": base.get("questions", []),
     }
+
+
+def _learned(state: Row) -> list[Row]:
+    """The instructions and demonstrations of the new program, an entry a predictor."""
+    found = []
+    for name, part in state.items():
+        signature = part.get("signature")
+        if signature is None:  # settings, metadata
+            continue
+        demos = [
+            {field: str(value) for field, value in demo.items() if field != "augmented"}
+            for demo in part.get("demos", [])
+        ]
+        found.append({"name": name, "instructions": signature["instructions"], "demos": demos})
+    return found
 
 
 def _evaluated(path: Path) -> Row:

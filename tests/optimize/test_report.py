@@ -338,6 +338,26 @@ def test_a_compiled_program_before_and_after(lm: Any, tmp_path: Path, browser: B
 
 
 @needs_chromium
+def test_what_was_learned_is_shown_as_text(lm: Any, tmp_path: Path, browser: Browser) -> None:
+    """Instructions and demonstrations of the new program; they hold evidence, and so whatever documents say."""
+    with dspy.context(lm=lm):
+        compiled = compile_program(
+            program(), devset(), contains_word, threads=1, run=tmp_path / "run", progress=False
+        )
+    assert compiled.candidate is not None
+    page = browser.open(write_report(tmp_path / "run"))
+    page.run("document.querySelectorAll('#learned details').forEach((one) => { one.open = true; })")
+    page.settled()
+    text = page.run("document.getElementById('learned').textContent")
+    for _, predictor in compiled.candidate.named_predictors():
+        assert predictor.signature.instructions in text
+        assert all(demo["question"] in text for demo in predictor.demos)
+    assert "<script>window.hacked = 1" in text
+    assert page.run("typeof window.hacked") == "undefined"
+    assert page.errors == []
+
+
+@needs_chromium
 def test_prompts_and_thresholds_in_turns_have_sliders(lm: Any, tmp_path: Path, browser: Browser) -> None:
     with dspy.context(lm=lm):
         compile_program(
