@@ -47,7 +47,13 @@ def command(
     parts.retrieve = corrective.retrieve.part  # type: ignore[attr-defined]
     parts.grader = corrective.grade.part  # type: ignore[attr-defined]
     parts.search = corrective.search.part  # type: ignore[attr-defined]
-    parts.lm = scripted_lm(capitals_script)  # type: ignore[attr-defined]
+
+    def reply(field: str, request: Any) -> Any:
+        if field in capitals_script:
+            return capitals_script[field](request)
+        return {"generate": "Name the city."} if field == "module_advice" else "Name the city."  # a proposal
+
+    parts.lm = scripted_lm(reply)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "capitals_parts", parts)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "crag.toml").write_text(CONFIG)
@@ -100,6 +106,39 @@ def test_the_same_command_repeats_no_call_and_fresh_begins_again(command: Any) -
     assert len(command(compile_command, *COMPILE, "--fresh").requests) == 2 * first
 
 
+@pytest.mark.parametrize("name", ["mipro", "simba", "gepa", "copro"])
+def test_optimizers_that_propose_instructions_run_from_the_command_line(
+    name: str, command: Any, capsys: Any, tmp_path: Path
+) -> None:
+    lm = command(
+        compile_command, *COMPILE, "--optimizer", name, "--budget", "150", "--save", "crag.json", "--json"
+    )
+    told = json.loads(capsys.readouterr().out)
+    assert told["optimizer"] == name
+    assert not [note for note in told["notes"] if "failed" in note]
+    assert len(lm.requests) == sum(told["lm_calls"].values()) <= told["estimate"]["lm_calls"] <= 150
+    assert (tmp_path / "crag.json").exists()
+
+
+def test_prompts_and_thresholds_in_turns_from_the_command_line(
+    command: Any, capsys: Any, tmp_path: Path, capitals_program: Any
+) -> None:
+    """Begun with a program that was compiled and saved before."""
+    command(compile_command, *COMPILE, "--save", "first.json", "--run", "runs/first")
+    begun = ("--program", "first.json", "--alternate", "--run", "runs/turns")
+    capsys.readouterr()
+    before = len(sys.modules["capitals_parts"].lm.requests)  # type: ignore[attr-defined]
+    command(compile_command, *COMPILE, *begun, "--dry-run")
+    assert "thresholds, 3 turns" in capsys.readouterr().out
+    lm = command(compile_command, *COMPILE, *begun, "--save", "turns.json", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert len(lm.requests) - before == sum(told["lm_calls"].values()) <= told["estimate"]["lm_calls"]
+    assert told["lm_calls"]["thresholds"] > 0
+    turned = capitals_program().load(tmp_path / "runs" / "turns" / "thresholds-1" / "program.json")
+    assert turned.settings.grader == "capitals"
+    assert (tmp_path / "turns.json").exists()
+
+
 def test_a_share_is_held_out_when_nothing_is_named(command: Any, capsys: Any, tmp_path: Path) -> None:
     (tmp_path / "all.jsonl").write_text(
         (tmp_path / "train.jsonl").read_text() + "\n" + (tmp_path / "dev.jsonl").read_text()
@@ -127,18 +166,6 @@ def test_what_is_wrong_is_told(arguments: tuple[str, ...], message: str, command
 def test_the_names_of_optimizers_are_those_of_the_table() -> None:
     """They are written twice, so that --help imports no optimizer."""
     assert tuple(OPTIMIZERS) == compile_command.OPTIMIZERS
-
-
-def test_compare_prints_a_table(command: Any, capsys: Any, tmp_path: Path) -> None:
-    systems = "none,rag,crag,selfrag,selfcrag,ablations"
-    command(compare_command, "dev.jsonl", "--config", "crag.toml", "--systems", systems, "--markdown")
-    table = capsys.readouterr().out.splitlines()
-    names = [line.split("|")[1].strip() for line in table[2:]]
-    assert names[:5] == ["no retrieval", "RAG", "CRAG", "SelfRAG", "SelfCRAG"]
-    assert "always correct" in names
-    assert (tmp_path / "runs" / "compare" / "report.html").exists()
-    with pytest.raises(ConfigError, match="--systems must be of"):
-        command(compare_command, "dev.jsonl", "--config", "crag.toml", "--systems", "crag,graphrag")
 
 
 def test_report_writes_the_page_of_a_run(command: Any, capsys: Any, tmp_path: Path) -> None:
