@@ -1,28 +1,32 @@
 """What CRAG is compared with, and what it plugs into: the same generators on plain retrieval.
 
-`RAG` puts every retrieved passage before the language model, which is the usual way. `SelfRAG` lets the model judge
-its own answer. `SelfCRAG` is that generator on corrected evidence (arXiv 2401.15884, section 5.3).
+`NoRetrieval` asks the language model alone. `RAG` puts every retrieved passage before it, which is the usual way.
+`SelfRAG` retrieves when the model wants it, and takes the best of its answers from each passage (arXiv 2310.11511).
+`SelfCRAG` is that generator on corrected evidence (arXiv 2401.15884, section 5.3): only its retrieval is another.
 """
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
 import dspy
 
-from crag_dspy.abstain import abstention
-from crag_dspy.actions import Thresholds
-from crag_dspy.arguments import check_question
+from crag_dspy.abstain import abstention, is_abstention
+from crag_dspy.actions import Action, Thresholds
+from crag_dspy.arguments import check_choice, check_question
 from crag_dspy.closed_book import ClosedBook
 from crag_dspy.crag import CRAG
 from crag_dspy.errors import ConfigError
 from crag_dspy.flow import Call, Flow, adrive, drive
-from crag_dspy.generate import answered, as_generator
+from crag_dspy.generate import answered, as_generator, cited
 from crag_dspy.knowledge import compose
 from crag_dspy.passages import Passage, Strip
+from crag_dspy.reflection import ReflectionSettings
 from crag_dspy.retrievers.adapt import as_retriever
 from crag_dspy.saving import Saved
-from crag_dspy.signatures.reflect import ReflectOnAnswer
+from crag_dspy.self_rag import SelfReflective
+from crag_dspy.settings import RetrievalSettings, Settings
 from crag_dspy.steps import Retrieve
 from crag_dspy.trace import Trace
 from crag_dspy.usage import track_calls
@@ -42,11 +46,18 @@ class RAG(Saved):
 
     def __init__(self, retrieve: Any = None, *, generate: Any = None, k: int = 10) -> None:
         super().__init__()
-        if isinstance(k, bool) or not isinstance(k, int) or k < 0:
-            raise ConfigError(f"k must be an integer of at least 0, got {k!r}")
+        self.settings = RetrievalSettings(k=k)
         self.retrieve = Retrieve(as_retriever(retrieve))
         self.generate = as_generator(generate)
-        self.k = k
+
+    @property
+    def k(self) -> int:
+        """Passages to retrieve."""
+        return self.settings.k
+
+    @k.setter
+    def k(self, value: int) -> None:
+        self.settings.k = value
 
     def forward(self, question: str) -> dspy.Prediction:
         with track_calls() as usage:
@@ -63,14 +74,7 @@ class RAG(Saved):
     def _flow(self, question: str) -> Flow:
         check_question(question)
         trace = Trace(question, Thresholds(1.0, -1.0), "none")
-        if self.k:
-            with trace.timed("retrieve"):
-                try:
-                    trace.passages = yield Call(self.retrieve, query=question, k=self.k)
-                except Exception as error:  # noqa: BLE001 - as in CRAG: a failing retriever is no passage
-                    trace.warn(
-                        f"retrieval failed, going on without passages: {type(error).__name__}: {error}"[:400]
-                    )
+        yield from self._retrieved(question, trace)
         evidence = [_whole(passage) for passage in trace.passages]
         trace.kept = evidence
         knowledge = compose(evidence)
@@ -87,6 +91,17 @@ class RAG(Saved):
             trace=trace,
         )
 
+    def _retrieved(self, question: str, trace: Trace) -> Flow:
+        if not self.k:
+            return
+        with trace.timed("retrieve"):
+            try:
+                trace.passages = yield Call(self.retrieve, query=question, k=self.k)
+            except Exception as error:  # noqa: BLE001 - as in CRAG: a failing retriever is no passage
+                trace.warn(
+                    f"retrieval failed, going on without passages: {type(error).__name__}: {error}"[:400]
+                )
+
 
 class NoRetrieval(RAG):
     """The language model alone: no passage, no context in the prompt, never grounded.
@@ -99,50 +114,55 @@ class NoRetrieval(RAG):
         super().__init__([], generate=ClosedBook(generate), k=0)
 
 
-class SelfReflective(dspy.Module):
-    """A generator that judges its own answer against the context and tries once more when it is not supported.
+class SelfRAG(RAG):
+    """Self-RAG (arXiv 2310.11511): retrieval on demand, and the best supported of the answers from each passage.
 
-    The Self-RAG idea (arXiv 2310.11511) by prompting: `generate` drafts, `reflect` gives a verdict. An answer that
-    the context supports in neither try is an abstention. At most two tries, so it cannot loop.
+    Args:
+        retrieve, k: as in `RAG`; every one of the `k` passages is a paragraph of its own.
+        generate, tokens, settings: those of `SelfReflective`, such as `retrieval="always"` or `w_support=2.0`; or pass
+            one as `generate`.
+
+    Returns (when called with `question=`):
+        A prediction with the fields of CRAG's. `evidence` and `knowledge` are the passage that the answer rests on;
+        `read` is all that the language model was given, which is more, and `reflections` how each passage did. An
+        answer from memory, where no retrieval was wanted, has no evidence and is not grounded.
     """
 
-    def __init__(self, generate: Any = None) -> None:
-        super().__init__()
-        self.generate = as_generator(generate)
-        self.reflect = dspy.Predict(ReflectOnAnswer)
+    def __init__(
+        self,
+        retrieve: Any = None,
+        *,
+        generate: Any = None,
+        k: int = 10,
+        tokens: bool | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(retrieve, generate=_reflective(generate, tokens, settings), k=k)
 
-    def forward(self, context: str, question: str) -> dspy.Prediction:
-        return drive(self._flow(context, question))
-
-    async def aforward(self, context: str, question: str) -> dspy.Prediction:
-        return await adrive(self._flow(context, question))
-
-    def _flow(self, context: str, question: str) -> Flow:
-        draft = yield Call(self.generate, context=context, question=question)
-        if (yield from self._supported(context, question, draft.answer)):
-            return draft
-        doubt = f"{question}\n(A first answer, {draft.answer!r}, is not supported by the context.)"
-        second = yield Call(self.generate, context=context, question=doubt)
-        if (yield from self._supported(context, question, second.answer)):
-            return second
-        return dspy.Prediction(answer=abstention(question))
-
-    def _supported(self, context: str, question: str, answer: str) -> Flow:
-        from crag_dspy.graders.verdict import read_verdict
-
-        reflection = yield Call(self.reflect, context=context, question=question, answer=answer)
-        return read_verdict(reflection.verdict) == 1.0
-
-
-class SelfRAG(RAG):
-    """Plain retrieval with the self-reflective generator."""
-
-    def __init__(self, retrieve: Any = None, *, generate: Any = None, k: int = 10) -> None:
-        super().__init__(retrieve, generate=SelfReflective(generate), k=k)
+    def _flow(self, question: str) -> Flow:
+        check_question(question)
+        trace = Trace(question, Thresholds(1.0, -1.0), "none")
+        with trace.timed("decide"):
+            wanted = self.k > 0 and (yield from self.generate.demanded(question, trace.warn))
+        if not wanted:
+            return (yield from _from_memory(self.generate, question, trace))
+        yield from self._retrieved(question, trace)
+        whole = [_whole(passage) for passage in trace.passages]
+        groups = [[strip] for strip in whole]
+        return (yield from _from_paragraphs(self.generate, question, groups, trace))
 
 
 class SelfCRAG(CRAG):
-    """Corrective retrieval with the self-reflective generator."""
+    """Self-RAG on corrected evidence: all of it is one paragraph, as in the CRAG paper.
+
+    Args:
+        retrieve, grader, search: as in `CRAG`.
+        generate, tokens: as in `SelfRAG`.
+        settings: fields of `Settings` (of the correction) and of `ReflectionSettings` (of the generator).
+
+    A question for which no retrieval is wanted is answered from memory, with `action` None; when an action is given,
+    retrieval is wanted.
+    """
 
     def __init__(
         self,
@@ -151,9 +171,96 @@ class SelfCRAG(CRAG):
         search: Any = None,
         *,
         generate: Any = None,
+        tokens: bool | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__(retrieve, grader, search, generate=SelfReflective(generate), **settings)
+        _check_names(settings)
+        reflection = {name: value for name, value in settings.items() if name in ReflectionSettings.RULES}
+        correction = {name: value for name, value in settings.items() if name in Settings.RULES}
+        made = _reflective(generate, tokens, reflection)
+        super().__init__(retrieve, grader, search, generate=made, **correction)
+
+    def _flow(self, question: str, action: Action | str | None) -> Flow:
+        check_question(question)
+        if action is not None:
+            check_choice("action", action, list(map(str, Action)))
+        settings = self.settings
+        trace = Trace(question, settings.thresholds, settings.policy, self.corrective.grade.part.name)
+        with trace.timed("decide"):
+            wanted = action is not None or (yield from self.generate.demanded(question, trace.warn))
+        if not wanted:
+            return (yield from _from_memory(self.generate, question, trace))
+        found = yield Call(self.corrective, question=question, action=action)
+        before, trace = trace, found.trace
+        trace.seconds = {**before.seconds, **trace.seconds}
+        for warning in before.warnings:
+            trace.warn(warning)
+        if not found.evidence and settings.no_evidence == "answer":
+            return (yield from _from_memory(self.generate, question, trace))
+        groups = [found.evidence] if found.evidence else []
+        return (yield from _from_paragraphs(self.generate, question, groups, trace))
+
+
+def _reflective(generate: Any, tokens: bool | None, settings: dict[str, Any]) -> SelfReflective:
+    if not isinstance(generate, SelfReflective):
+        return SelfReflective(generate, tokens=tokens, **settings)
+    if tokens is not None:
+        raise ConfigError("tokens must be given to the SelfReflective, which has its own")
+    generate.settings.update(settings)
+    return generate
+
+
+def _from_memory(generate: SelfReflective, question: str, trace: Trace) -> Flow:
+    with trace.timed("generate"):
+        said = yield from generate.recalled(question, trace.warn)
+    answer = cited(said, 0, trace) if said else None
+    return _prediction(question, answer, [], trace, grounded=False)
+
+
+def _from_paragraphs(
+    generate: SelfReflective, question: str, groups: list[list[Strip]], trace: Trace
+) -> Flow:
+    """Reflect on the paragraphs, one a group of strips; the evidence is the group that the answer rests on."""
+    texts = [generate.paragraph(strips) for strips in groups]
+    with trace.timed("generate"):
+        judged = yield Call(generate, context=texts, question=question)
+    for warning in judged.warnings:
+        trace.warn(warning)
+    trace.reflections = judged.reflections
+    evidence = [] if judged.paragraph is None else groups[judged.paragraph]
+    answer = None if judged.paragraph is None else cited(judged.answer, len(evidence), trace)
+    read = "\n".join(texts[each["paragraph"]] for each in judged.reflections)
+    return _prediction(question, answer, evidence, trace, grounded=judged.grounded, read=read)
+
+
+def _prediction(
+    question: str, answer: str | None, evidence: list[Strip], trace: Trace, *, grounded: bool, read: str = ""
+) -> dspy.Prediction:
+    trace.kept = evidence
+    trace.answer = answer if answer is not None else abstention(question)
+    return dspy.Prediction(
+        answer=trace.answer,
+        action=trace.action,
+        evidence=evidence,
+        knowledge=compose(evidence),
+        grounded=grounded and answer is not None and not is_abstention(answer),
+        queries=trace.queries,
+        warnings=trace.warnings,
+        read=read,
+        reflections=trace.reflections,
+        trace=trace,
+    )
+
+
+def _check_names(settings: dict[str, Any]) -> None:
+    known = [*Settings.RULES, *ReflectionSettings.RULES]
+    for name in settings:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise ConfigError(
+                f"unknown setting {name!r}"
+                + (f": did you mean {near[0]!r}?" if near else f", not in {known}")
+            )
 
 
 def _whole(passage: Passage) -> Strip:

@@ -29,9 +29,10 @@ class ClosedBook(dspy.Module):
     """A generator that reads no context. Its prompt speaks of none, which a language model would otherwise miss.
 
     Args:
-        generate: a signature that asks for `answer` and reads `question`, or a module that is called with
-            `question=`; None is "question -> answer". A signature of `signatures/answer.py` is replaced by its
-            counterpart without a context; of another one that reads `context`, that field is left out.
+        generate: a signature, `dspy.Predict` or `dspy.ChainOfThought` that asks for `answer` and reads `question`; None
+            is "question -> answer". A signature of `signatures/answer.py` is replaced by its counterpart without a
+            context; of another one that reads `context`, that field is left out. Any other module is called as it is,
+            with `context=""` if it takes one.
     """
 
     def __init__(self, generate: Any = None) -> None:
@@ -39,15 +40,22 @@ class ClosedBook(dspy.Module):
         self.predict = _without_context("question -> answer" if generate is None else generate)
 
     def forward(self, context: str, question: str) -> dspy.Prediction:
-        return self.predict(question=question)
+        return self.predict(**self._inputs(question))
 
     async def aforward(self, context: str, question: str) -> dspy.Prediction:
-        return await self.predict.acall(question=question)
+        return await self.predict.acall(**self._inputs(question))
+
+    def _inputs(self, question: str) -> dict[str, str]:
+        return (
+            {"context": "", "question": question} if _takes_context(self.predict) else {"question": question}
+        )
 
 
 def _without_context(generate: Any) -> dspy.Module:
     if isinstance(generate, dspy.Predict):
         return dspy.Predict(_bookless(generate.signature))  # not its demos, which answer from a context
+    if isinstance(generate, dspy.ChainOfThought):
+        return dspy.ChainOfThought(_bookless(generate.predict.signature.delete("reasoning")))
     if isinstance(generate, dspy.Module):
         return generate
     if isinstance(generate, str) or (inspect.isclass(generate) and issubclass(generate, dspy.Signature)):
@@ -70,3 +78,9 @@ def _bookless(signature: Any) -> Any:
         )
     unwritten = re.match(r"Given the fields .*, produce the fields ", signature.instructions)
     return dspy.Signature(asked.fields) if unwritten else asked  # DSPy's own words name the fields
+
+
+def _takes_context(module: dspy.Module) -> bool:
+    if isinstance(module, (dspy.Predict, dspy.ChainOfThought)):
+        return False  # its signature has none
+    return "context" in inspect.signature(module.forward).parameters

@@ -41,11 +41,8 @@ def answered(generate: dspy.Module, context: str, question: str, sources: int, t
             prediction = yield Call(generate, context=context, question=question)
             answer = prediction.answer
         except Exception as error:
-            if no_lm(generate):
-                raise ConfigError(
-                    "no language model is configured: call dspy.configure(lm=dspy.LM('openai/gpt-4o-mini')), "
-                    "or use crag_dspy.local_lm() on a machine without a key"
-                ) from error
+            if missing := no_lm_error(generate):
+                raise missing from error
             trace.warn(
                 f"the language model gave no answer that can be read: {type(error).__name__}: {error}"[:400]
             )
@@ -54,6 +51,11 @@ def answered(generate: dspy.Module, context: str, question: str, sources: int, t
     if not text:
         trace.warn("the language model gave an empty answer")
         return None
+    return cited(text, sources, trace)
+
+
+def cited(text: str, sources: int, trace: Trace) -> str | None:
+    """An answer without the citations that point at nothing, which are told; None when nothing is left of it."""
     citations = check_citations(text, sources)
     trace.cited = list(citations.cited)
     if citations.dropped:
@@ -65,3 +67,13 @@ def answered(generate: dspy.Module, context: str, question: str, sources: int, t
 def no_lm(module: dspy.Module) -> bool:
     """Whether some predictor of the module has no language model to call."""
     return dspy.settings.lm is None and any(predictor.lm is None for predictor in module.predictors())
+
+
+def no_lm_error(module: dspy.Module) -> ConfigError | None:
+    """The error that says what to do when there is no language model; None when there is one."""
+    if not no_lm(module):
+        return None
+    return ConfigError(
+        "no language model is configured: call dspy.configure(lm=dspy.LM('openai/gpt-4o-mini')), "
+        "or use crag_dspy.local_lm() on a machine without a key"
+    )

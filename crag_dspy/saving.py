@@ -20,7 +20,7 @@ import dspy
 from dspy.utils.saving import get_dependency_versions
 
 from crag_dspy.errors import StateError
-from crag_dspy.settings import Settings
+from crag_dspy.tunable import Tunable
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ def _checked(parameters: Mapping[str, Any], state: Mapping[str, Any]) -> dict[st
     missing = sorted(
         name
         for name, parameter in parameters.items()
-        if name not in state and not isinstance(parameter, Settings)
+        if name not in state and not isinstance(parameter, Tunable)
     )
     if missing or unknown:
         parts = [f"it lacks {', '.join(missing)}"] if missing else []

@@ -23,6 +23,7 @@ class Trace:
         scores: one a passage, in [-1, 1]; None where the grader could not judge (or was down).
         forced: the action was given by the caller, not decided.
         kept, dropped: strips in evidence order, and the ones that refinement left out.
+        reflections: of Self-RAG, what was answered from each passage and how it was judged.
         seconds: wall time by step; the two sides of an ambiguous question overlap.
         lm_calls, lm_tokens: language model calls that reached the model, and tokens by kind.
     """
@@ -39,6 +40,7 @@ class Trace:
     web_passages: list[Passage] = field(default_factory=list)
     kept: list[Strip] = field(default_factory=list)
     dropped: list[Strip] = field(default_factory=list)
+    reflections: list[dict[str, Any]] = field(default_factory=list)
     answer: str | None = None
     cited: list[int] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -85,6 +87,7 @@ class Trace:
             "web_passages": [passage.to_json() for passage in self.web_passages],
             "kept": [strip.to_json() for strip in self.kept],
             "dropped": [strip.to_json() for strip in self.dropped],
+            **({"reflections": list(self.reflections)} if self.reflections else {}),
             "cited": list(self.cited),
             "warnings": list(self.warnings),
             "seconds": {step: round(seconds, 4) for step, seconds in self.seconds.items()},

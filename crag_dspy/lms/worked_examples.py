@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from crag_dspy.signatures.answer import ChoiceAnswer, ClaimCheck, LongAnswer, ShortAnswer
 from crag_dspy.signatures.closed_book import ChoiceAnswerAlone, ClaimCheckAlone, ShortAnswerAlone
 from crag_dspy.signatures.grade import GradeRelevance
-from crag_dspy.signatures.reflect import ReflectOnAnswer
+from crag_dspy.signatures.reflect import DecideRetrieval, JudgeSupport, JudgeUsefulness
 from crag_dspy.signatures.rewrite import RewriteQuery
 
 if TYPE_CHECKING:
@@ -87,9 +87,29 @@ _GRADE: list[Example] = [
     {"question": "Into which sea does the Nile flow?", "passage": _NILE[4:], "verdict": "yes"},
     {"question": "Who chose Ottawa as the capital?", "passage": _BEES[4:60], "verdict": "no"},
 ]
-_REFLECT: list[Example] = [
-    {**_SHORT[1], "verdict": "yes"},
-    {"context": _BEES, "question": "How long can a queen bee live?", "answer": "six weeks", "verdict": "no"},
+_DECIDE: list[Example] = [
+    {"question": "Who chose Ottawa as the capital of Canada?", "verdict": "no"},
+    {"question": "Say hello to my sister in three words.", "verdict": "yes"},
+    {"question": "How long does a worker bee live in summer?", "verdict": "no"},
+]
+_SUPPORT: list[Example] = [
+    {**_SHORT[1], "support": "fully"},
+    {"context": _BEES, "question": "How long can a queen bee live?", "answer": "six weeks", "support": "no"},
+    {
+        "context": _CANADA,
+        "question": "Who chose Ottawa as the capital, and why?",
+        "answer": "Queen Victoria, because it lay far from the border",
+        "support": "partially",
+    },
+]
+_SUPPORT_ZH: list[Example] = [
+    {**_SHORT_ZH[0], "support": "fully"},
+    {"context": _WALL, "question": "西安城墙是哪个朝代修建的？", "answer": "唐代", "support": "no"},
+]
+_USEFUL: list[Example] = [
+    {"question": "In which year was Ottawa chosen as the capital?", "answer": "1857", "rating": "5"},
+    {"question": "Into which sea does the Nile flow?", "answer": "It is a long river.", "rating": "1"},
+    {"question": "Who wrote the two letters?", "answer": "Ann wrote the first.", "rating": "3"},
 ]
 
 
@@ -105,7 +125,9 @@ _EXAMPLES: Sequence[tuple[type[Signature], list[Example], list[Example]]] = (
     (ChoiceAnswer, _CHOICE, _CHOICE),
     (RewriteQuery, _QUERY, _QUERY_ZH),
     (GradeRelevance, _GRADE, _GRADE),
-    (ReflectOnAnswer, _REFLECT, _REFLECT),
+    (DecideRetrieval, _DECIDE, _DECIDE),
+    (JudgeSupport, _SUPPORT, _SUPPORT_ZH),
+    (JudgeUsefulness, _USEFUL, _USEFUL),
     (ShortAnswerAlone, _alone(_SHORT), _alone(_SHORT_ZH)),
     (ClaimCheckAlone, _alone(_CLAIM), _alone(_CLAIM)),
     (ChoiceAnswerAlone, _alone(_CHOICE), _alone(_CHOICE)),

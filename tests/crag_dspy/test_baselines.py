@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
 
-from crag_dspy import RAG, Passage, SelfCRAG, SelfRAG
+from crag_dspy import RAG, Passage, SelfRAG
 from crag_dspy.abstain import is_abstention
 from crag_dspy.errors import ConfigError
 
@@ -18,13 +20,6 @@ PASSAGES = [
     Passage("The Ardent Bridge opened in 1931. It is green.", id="a"),
     Passage("Cats sleep when the day is warm.", id="b"),
 ]
-
-
-class Grader:
-    name, fingerprint = "words", "words-1"
-
-    def score(self, question: str, texts: list[str]) -> list[float | None]:
-        return [0.9 if "opened" in text else -1.0 for text in texts]
 
 
 def test_rag_reads_every_passage_whole(scripted_lm: Callable[..., Any]) -> None:
@@ -62,27 +57,21 @@ def test_a_bad_k_is_refused(k: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "answer", "drafts"),
-    [
-        (["yes"], "1930", 1),
-        (["no", "Yes."], "1931", 2),
-        (["no", "no"], None, 2),
-        (["perhaps", "unclear"], None, 2),
-    ],
+    "make",
+    [lambda k: RAG(PASSAGES, k=k), lambda k: SelfRAG(PASSAGES, k=k, retrieval="always", w_support=2.0)],
 )
-@pytest.mark.parametrize("corrected", [False, True])
-def test_self_reflection_retries_once_and_then_abstains(
-    scripted_lm: Callable[..., Any], verdicts: list[str], answer: str | None, drafts: int, corrected: bool
-) -> None:
-    lm = scripted_lm({"answer": ["1930", "1931"], "verdict": verdicts})
-    program = SelfCRAG(PASSAGES, Grader()) if corrected else SelfRAG(PASSAGES)
-    with dspy.context(lm=lm):
-        prediction = program(question=QUESTION)
-    assert is_abstention(prediction.answer) if answer is None else prediction.answer == answer
-    assert sum(request.fields == ("answer",) for request in lm.requests) == drafts
-    assert ("Cats" in lm.requests[0].inputs["context"]) is not corrected
+def test_settings_are_saved_with_the_program(make: Callable[[int], Any], tmp_path: Path) -> None:
+    before = make(3)
+    before.k = 4
+    before.save(tmp_path / "program.json")
+    after = make(7).load(tmp_path / "program.json")
+    assert after.k == 4
+    assert after.dump_state() == before.dump_state()
 
 
-def test_all_predictors_can_be_compiled() -> None:
-    names = {name for name, _ in SelfCRAG(PASSAGES, Grader()).named_predictors()}
-    assert names == {"corrective.rewrite", "generate.generate", "generate.reflect"}
+def test_a_file_from_before_k_was_saved_leaves_it(tmp_path: Path) -> None:
+    RAG(PASSAGES, k=3).save(tmp_path / "program.json")
+    state = json.loads((tmp_path / "program.json").read_text())
+    del state["settings"]
+    (tmp_path / "program.json").write_text(json.dumps(state))
+    assert RAG(PASSAGES, k=7).load(tmp_path / "program.json").k == 7
