@@ -179,8 +179,8 @@ def _fence_end(lines: Sequence[str], fences: Sequence[int], first: int, fence: s
 
     Markdown would take all that follows for code. A page cut at its limit, or a quoted fence, would then be one strip.
     """
-    later = fences[bisect_right(fences, first) :]
-    return next((j + 1 for j in later if lines[j].strip().startswith(fence)), None)
+    later = range(bisect_right(fences, first), len(fences))
+    return next((fences[j] + 1 for j in later if lines[fences[j]].strip().startswith(fence)), None)
 
 
 def _rows(table: str) -> list[Span]:

@@ -42,8 +42,11 @@ _INITIAL = re.compile(r"[A-Z]\.")
 _ONLY_NUMBER = re.compile(r"[ \t]*\(?\d{1,3}[.)．][ \t]*$")
 # What decides stands right before the boundary; reading further back would make long texts quadratic.
 _NEAR = 64
-# One line of many Chinese sentences takes the segmenter quadratic time: it gets them in runs of about this length.
-_RUN = re.compile(r".{800,}?[。！？](?![。！？…．.”’」』〉》）)\"'\s])|.+", re.S)
+# Many Chinese sentences, or marks that are never closed, take the segmenter quadratic time: it gets the text in runs of
+# about this length, which end where a paragraph or a sentence does.
+_RUN = re.compile(r".{800,}?(?:[。！？][”’」』〉》）)]*(?![。！？…．.”’」』〉》）)\"'\s])|\n\n(?!\s))|.+", re.S)
+# Nor does it get long runs of one mark or pair of marks (leaders, rules, litter), some of which it reads quadratically.
+_MARKS = re.compile(r"([^\w\s]{1,2}?)\1{31,}")
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
@@ -67,6 +70,7 @@ def _pieces(text: str) -> list[tuple[int, int]]:
 
     # Lone surrogates cannot cross into the segmenter; a stand-in of the same length keeps every offset.
     safe = re.sub(r"[\ud800-\udfff\x00]", "?", text)
+    safe = _MARKS.sub(lambda run: "x" * len(run[0]), safe)
     language = language_of(text)
     spans, position = [], 0
     for run in _RUN.finditer(safe):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,6 +65,15 @@ def test_a_long_line_is_cut_like_a_short_one(times: int) -> None:
     """The segmenter is given long lines in runs; where a run ends must not show."""
     one = "大桥于一九五七年通车。全长一千六百米！“真的吗？”她问。"
     assert len(sentence_spans(one * times)) == 3 * times
+
+
+@pytest.mark.parametrize("unit", ["“真的吗？”", "“", "。”", "`", ". . ", "An `a` here.\n\n"])
+def test_litter_and_quotes_take_no_quadratic_time(unit: str) -> None:
+    text = unit * (60_000 // len(unit))
+    start = time.process_time()
+    spans = sentence_spans(text)
+    assert time.process_time() - start < 1
+    assert (spans[0][0], spans[-1][1]) == (0, len(text))
 
 
 @pytest.mark.parametrize(
