@@ -12,6 +12,9 @@ from crag_dspy.errors import ConfigError
 
 Policy = Literal["max", "vote"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
+# Which actions may be taken: all three, all but one, or one alone.
+Allowed = Literal["all", "no_correct", "no_incorrect", "no_ambiguous", "correct", "incorrect", "ambiguous"]
+ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
 
 
 class Action(StrEnum):
@@ -52,7 +55,12 @@ class Thresholds:
             )
 
 
-def decide(scores: Sequence[float | None], thresholds: Thresholds, policy: Policy | str = "max") -> Action:
+def decide(
+    scores: Sequence[float | None],
+    thresholds: Thresholds,
+    policy: Policy | str = "max",
+    allowed: Allowed | str = "all",
+) -> Action:
     """Choose the action for one question from the scores of its passages.
 
     Args:
@@ -60,6 +68,9 @@ def decide(scores: Sequence[float | None], thresholds: Thresholds, policy: Polic
         thresholds: the two cuts; a score equal to a cut is on its outer side.
         policy: "max" (the paper): the best passage decides. "vote": every passage is judged by the same two cuts;
             correct when some is correct and none is ambiguous, incorrect when none is correct.
+        allowed: the actions there are; "all", or for ablations as in the paper's section 5.5: "no_correct" and
+            "no_incorrect" make it AMBIGUOUS instead; "no_ambiguous" has one cut, in the middle of the two, and
+            searches where nothing could be judged; "correct", "incorrect" or "ambiguous" is always that.
 
     Returns:
         INCORRECT when there is no passage at all. A None is never read as relevant or irrelevant: it leaves CORRECT
@@ -67,6 +78,8 @@ def decide(scores: Sequence[float | None], thresholds: Thresholds, policy: Polic
     """
     if policy not in POLICIES:
         raise ConfigError(f"policy must be one of {', '.join(POLICIES)}, got {policy!r}")
+    if allowed != "all":
+        return _restricted(scores, thresholds, policy, allowed)
     known = [_checked(score) for score in scores if score is not None]
     if len(known) < len(scores):
         sure = policy == "max" and any(score >= thresholds.upper for score in known)
@@ -82,6 +95,22 @@ def decide(scores: Sequence[float | None], thresholds: Thresholds, policy: Polic
         return Action.INCORRECT
     unsure = any(thresholds.lower < score < thresholds.upper for score in known)
     return Action.AMBIGUOUS if unsure else Action.CORRECT
+
+
+def _restricted(
+    scores: Sequence[float | None], thresholds: Thresholds, policy: Policy | str, allowed: str
+) -> Action:
+    if allowed not in ALLOWED:
+        raise ConfigError(f"allowed must be one of {', '.join(ALLOWED)}, got {allowed!r}")
+    if not allowed.startswith("no_"):
+        return Action(allowed)
+    missing = Action(allowed.removeprefix("no_"))
+    if missing is Action.AMBIGUOUS:
+        middle = (thresholds.upper + thresholds.lower) / 2
+        action = decide(scores, Thresholds(middle, middle), policy)
+        return Action.INCORRECT if action is missing else action  # not judged is never taken for relevant
+    action = decide(scores, thresholds, policy)
+    return Action.AMBIGUOUS if action is missing else action
 
 
 def _checked(score: Any) -> float:

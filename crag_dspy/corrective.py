@@ -84,8 +84,12 @@ class CorrectiveRetriever(Saved):
             strips = yield from self._graded_strips(question, strips, trace)
             trace.scores = [_best(strip.score for strip in strips if strip.passage is p) for p in passages]
         else:
-            trace.scores = yield from self._graded(question, [_titled(p, p.text) for p in passages], trace)
-        action = Action(forced) if forced else decide(trace.scores, trace.thresholds, trace.policy)
+            trace.scores = yield from self._graded(question, [titled(p, p.text) for p in passages], trace)
+        action = (
+            Action(forced)
+            if forced
+            else decide(trace.scores, trace.thresholds, trace.policy, settings.actions)
+        )
         trace.action = action
 
         internal: list[Strip] = []
@@ -132,13 +136,13 @@ class CorrectiveRetriever(Saved):
         return [None] * len(texts)
 
     def _graded_strips(self, question: str, strips: Sequence[Strip], trace: Trace) -> Flow:
-        scores = yield from self._graded(
-            question, [_titled(s.passage, with_header(s)) for s in strips], trace
-        )
+        scores = yield from self._graded(question, [titled(s.passage, with_header(s)) for s in strips], trace)
         return [replace(strip, score=score) for strip, score in zip(strips, scores, strict=True)]
 
     def _refined(self, question: str, strips: Sequence[Strip], trace: Trace) -> Flow:
         """Filter strips (grading those that are not yet) and keep the best, in source order."""
+        if strips and self.settings.select not in ("both", strips[0].origin):
+            return list(strips)
         graded = self.settings.grade_by == "strips" and any(strip.origin == "internal" for strip in strips)
         if not graded:
             strips = yield from self._graded_strips(question, strips, trace)
@@ -198,7 +202,7 @@ def _suggested(grader: Any) -> dict[str, float]:
     return values if strip is None else {**values, "strip_threshold": strip}
 
 
-def _titled(passage: Passage, text: str) -> str:
+def titled(passage: Passage, text: str) -> str:
     """What the grader reads: a strip often says "it", and only the title says what "it" is."""
     title = passage.title.strip()
     return (

@@ -4,131 +4,42 @@
     print(compared)              # a table, and for every system the paired difference to the first
 
 What a language model is given and what it makes of it are measured apart: an answer that does not stand in what the
-model read was not found but guessed.
+model read was not found but guessed. The measures are defined in `measures.py` and `compared.py`.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import dspy
 
-from crag_dspy.actions import Action
 from crag_dspy.errors import ConfigError
-from crag_dspy.matching import contains_answer, words
+from crag_dspy.optimize.compared import Comparison, System
 from crag_dspy.optimize.evaluate import Evaluation, evaluate
-from crag_dspy.optimize.intervals import Interval, PairedDifference, mean_interval
+from crag_dspy.optimize.intervals import Interval, PairedDifference, mean_interval, paired_difference
+from crag_dspy.optimize.measures import (
+    COSTS,
+    UNIT,
+    ContextTokens,
+    CountTokens,
+    answerable,
+    averaged,
+    count_words,
+    declined,
+    measured,
+    unsupported,
+)
 from crag_dspy.optimize.objective import name_of
-from crag_dspy.optimize.observed import abstained, answer_of, evidence_of, field_of
 from crag_dspy.optimize.report import write_report
 from crag_dspy.optimize.report_data import COMPARISON
 from crag_dspy.optimize.runs import pretty, write_whole
 
-CountTokens = Callable[[str], int]
-
-
-@dataclass(frozen=True)
-class System:
-    """One system's results.
-
-    Attributes:
-        quality: the mean of the metric, with its bootstrap interval.
-        change: the paired difference to the first system; None for the first.
-        actions: questions by action; empty for a system that takes none.
-        abstained: share of the questions it declined to answer.
-        unsupported: share of the answers it gave that do not stand in what the language model read; None when it gave
-            none.
-        context_tokens: what the model read, a question on average.
-        searches, lm_calls, tokens, seconds: a question on average.
-        failures: questions on which it failed.
-    """
-
-    name: str
-    quality: Interval
-    change: PairedDifference | None
-    actions: Mapping[str, int]
-    abstained: float
-    unsupported: float | None
-    context_tokens: float
-    searches: float
-    lm_calls: float
-    tokens: float
-    seconds: float
-    failures: int
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "quality": self.quality.to_json(),
-            "change": self.change.to_json() if self.change is not None else None,
-            "actions": dict(self.actions),
-            "abstained": self.abstained,
-            "unsupported": self.unsupported,
-            "context_tokens": self.context_tokens,
-            "searches": self.searches,
-            "lm_calls": self.lm_calls,
-            "tokens": self.tokens,
-            "seconds": self.seconds,
-            "failures": self.failures,
-        }
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A row a system. `evaluations` has every question of each, in the order of the questions."""
-
-    metric: str
-    questions: int
-    systems: Sequence[System]
-    evaluations: Mapping[str, Evaluation]
-    unit: str
-
-    def __str__(self) -> str:
-        rows = [_HEADER, *(_cells(system) for system in self.systems)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
-        lines = []
-        for name, *cells in rows:
-            aligned = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
-            lines.append("  ".join([name.ljust(widths[0]), *aligned]))
-        title = f"{self.metric} on {self.questions} questions, against {self.systems[0].name}; context in {self.unit}"
-        return "\n".join([title, *lines])
-
-    def markdown(self) -> str:
-        """The same as a table for a README."""
-        rows = [
-            _HEADER,
-            ["---", *["---:"] * (len(_HEADER) - 1)],
-            *(_cells(system) for system in self.systems),
-        ]
-        return "\n".join("| " + " | ".join(row) + " |" for row in rows)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "metric": self.metric,
-            "questions": self.questions,
-            "unit": self.unit,
-            "systems": [system.to_json() for system in self.systems],
-        }
-
-
-_HEADER = [
-    "system",
-    "quality",
-    "difference",
-    "p",
-    "correct/incorrect/ambiguous",
-    "abstained",
-    "unsupported",
-    "context",
-    "LM calls",
-    "searches",
-    "seconds",
-]
+Values = dict[str, list[float]]
 
 
 def compare(
@@ -138,6 +49,9 @@ def compare(
     *,
     count_tokens: CountTokens | None = None,
     unit: str | None = None,
+    support: Callable[..., float] = unsupported,
+    limits: Mapping[str, int] | None = None,
+    seeds: Sequence[int] = (0,),
     run: str | Path | None = None,
     threads: int | None = None,
     seed: int = 0,
@@ -152,130 +66,223 @@ def compare(
         metric: one of `metrics`, or any function of (example, prediction).
         count_tokens, unit: how to measure what the model reads; by default words, and characters of scripts without
             spaces, which is near the number of tokens.
+        support: gives 1 for an answer without support; see `measures`.
+        limits: name -> at most so many questions, the first ones, for a system that takes many calls. Such systems
+            and the others are then compared on those questions alone, in `Comparison.few`.
+        seeds: several ask everything again, as other samples of the language model: each is a `rollout_id`, from
+            which `local_lm` derives its random numbers and by which DSPy's cache keeps replies apart. A question's
+            values are means over them. That needs a temperature above 0: at 0 all seeds say the same.
         run: a folder with one run a system, so that a comparison that was interrupted goes on.
         seed, level: of the intervals and tests.
 
     Seconds are of one process, system by system; replies from DSPy's cache take none.
 
     Raises:
-        ConfigError: no system, two whose names make one folder, or a bad devset; before any question is asked.
+        ConfigError: no system, two whose names make one folder, a limit of the first system or of none, seeds without
+            temperature, or a bad devset; before any question is asked.
     """
-    if not systems:
-        raise ConfigError("systems is empty: pass name -> program")
-    folders = {name: _folder_name(name) for name in systems}
-    twice = [folder for folder, times in Counter(folders.values()).items() if times > 1]
-    if run is not None and twice:
-        raise ConfigError(f"two systems would be kept in one folder, {twice[0]!r}: give them other names")
-    count = count_tokens or _words
-    unit = unit or (_UNIT if count_tokens is None else "tokens")
+    limits = {name: n for name, n in (limits or {}).items() if n < len(devset)}
+    _check(systems, limits, seeds, run)
     judged = name_of(metric)
-    measures: dict[str, Any] = {judged: metric, **_MEASURES, "context_tokens": ContextTokens(count)}
-    evaluations = {
-        name: evaluate(
-            program,
-            devset,
-            measures,
-            run=None if run is None else Path(run) / folders[name],
-            threads=threads,
-            traces=True,
-            seed=seed,
-            progress=progress,
-            fresh=fresh,
-            config={"system": name},
-        )
-        for name, program in systems.items()
-    }
-    first = next(iter(evaluations.values()))
-    found = [
-        _system(name, done, None if done is first else first, judged, level)
-        for name, done in evaluations.items()
-    ]
-    compared = Comparison(judged, len(devset), found, evaluations, unit)
+    measures = measures_of(metric, support, count_tokens)
+    done: dict[str, list[Evaluation]] = {name: [] for name in systems}
+    for number, sample in enumerate(seeds):
+        with _sampled(sample, len(seeds)):
+            for name, program in systems.items():
+                found = evaluate(
+                    program,
+                    devset[: limits.get(name, len(devset))],
+                    measures,
+                    run=None if run is None else folder_of(run, name, sample if number else None),
+                    threads=threads,
+                    traces=True,
+                    seed=seed,
+                    progress=progress,
+                    fresh=fresh,
+                    config={"system": name, "seed": sample},
+                )
+                done[name].append(found)
+    unit = unit or (UNIT if count_tokens is None else "tokens")
+    compared = _compared(done, judged, limits, seeds, level, unit)
     if run is not None:
         write_whole(Path(run).expanduser() / COMPARISON, pretty(compared.to_json()))
         write_report(run)
     return compared
 
 
-# Measures of a prediction, as metrics: `evaluate` keeps them by question, and a comparison can be resumed.
+def measures_of(
+    metric: Callable[..., Any], support: Callable[..., float], count_tokens: CountTokens | None
+) -> dict[str, Callable[..., Any]]:
+    """What is kept of every answer: the metric first, then what `measures.measured` reads."""
+    return {
+        name_of(metric): metric,
+        "abstained": declined,
+        "unsupported": support,
+        "context_tokens": ContextTokens(count_tokens or count_words),
+    }
 
 
-def declined(example: Any, prediction: Any) -> float:
-    """1 where the program did not answer."""
-    return float(abstained(prediction))
+def folder_of(run: str | Path, name: str, sample: int | None = None) -> Path:
+    """Where a system's answers are kept; `sample` for seeds after the first."""
+    top = Path(run).expanduser()
+    return (top if sample is None else top / "seeds" / str(sample)) / _folder_name(name)
 
 
-def unsupported(example: Any, prediction: Any) -> float:
-    """1 where an answer was given that does not stand in what the language model read."""
-    if abstained(prediction):
-        return 0.0
-    read = "\n".join(
-        [str(field_of(prediction, "knowledge") or ""), *(text for _, text in evidence_of(prediction))]
-    )
-    return float(not contains_answer(read, answer_of(prediction)))
+def _compared(
+    done: Mapping[str, Sequence[Evaluation]],
+    metric: str,
+    limits: Mapping[str, int],
+    seeds: Sequence[int],
+    level: float,
+    unit: str,
+) -> Comparison:
+    def table(each: Mapping[str, Sequence[Evaluation]], few: Comparison | None) -> Comparison:
+        first = next(iter(each.values()))[0]
+        return Comparison(
+            metric=metric,
+            questions=len(first.rows),
+            unanswerable=answerable(first).count(False),
+            systems=rows_of_systems(each, metric, level),
+            evaluations={name: some[0] for name, some in each.items()},
+            unit=unit,
+            seeds=tuple(seeds),
+            few=few,
+        )
+
+    few = None
+    if limits:
+        least = min(limits.values())
+        few = table({name: [_beginning(one, least) for one in each] for name, each in done.items()}, None)
+    return table({name: each for name, each in done.items() if name not in limits}, few)
 
 
-class ContextTokens:
-    """The size of what the language model read."""
-
-    def __init__(self, count: CountTokens) -> None:
-        self.count = count
-        self.counted_by = getattr(count, "__qualname__", type(count).__qualname__)
-
-    def __call__(self, example: Any, prediction: Any) -> float:
-        read = str(field_of(prediction, "knowledge") or field_of(prediction, "context") or "")
-        return float(self.count(read)) if read else 0.0
+def _beginning(done: Evaluation, n: int) -> Evaluation:
+    return Evaluation(done.rows[:n], done.metrics, done.seed, done.answered_now, done.identity)
 
 
-_MEASURES: dict[str, Any] = {"abstained": declined, "unsupported": unsupported}
-_UNIT = "words, and characters of scripts without spaces"
+def rows_of_systems(each: Mapping[str, Sequence[Evaluation]], metric: str, level: float) -> list[System]:
+    """A row a system, from its evaluations (one a seed), all of the same questions; the first is the baseline."""
+    found: list[System] = []
+    baseline: Values | None = None
+    for name, evaluations in each.items():
+        values = averaged([measured(one, metric) for one in evaluations])
+        found.append(_system(name, evaluations, values, baseline, metric, level))
+        baseline = baseline or values
+    return found
 
 
-def _words(text: str) -> int:
-    return len(words(text))
+def _system(
+    name: str,
+    evaluations: Sequence[Evaluation],
+    values: Values,
+    baseline: Values | None,
+    metric: str,
+    level: float,
+) -> System:
+    first = evaluations[0]
+    has_answer = answerable(first)
+    every = [True] * len(has_answer)
 
+    def mean(measure: str, chosen: Sequence[bool] = every) -> Interval | None:
+        some = _chosen(values[measure], chosen)
+        return mean_interval(some, level=level, seed=first.seed) if some else None
 
-def _system(name: str, done: Evaluation, first: Evaluation | None, metric: str, level: float) -> System:
-    n = len(done.rows)
-    silent = sum(done.scores("abstained"))
-    cost = done.cost
+    def change(measure: str, chosen: Sequence[bool] = every) -> PairedDifference | None:
+        if baseline is None or not any(chosen):
+            return None
+        before, after = (_chosen(one[measure], chosen) for one in (baseline, values))
+        return paired_difference(before, after, level=level, seed=first.seed)
+
+    def surely(interval: Interval | None) -> Interval:
+        if interval is None:  # no question at all, which `evaluate` refuses
+            raise ConfigError("devset is empty: at least one example is needed")
+        return interval
+
+    n = len(first.rows)
+    silent = sum(values["abstained"])
+    nothing = _chosen(values["abstained"], [not some for some in has_answer])
+    relative = {
+        measure: None if baseline is None else _relative(sum(baseline[key]), sum(values[key]))
+        for measure, key in _RELATIVE.items()
+    }
     return System(
         name=name,
-        quality=mean_interval(done.scores(metric), level=level, seed=done.seed),
-        change=None if first is None else done.compared_with(first, metric, level),
-        actions=dict(Counter(row["action"] for row in done.rows if row["action"])),
+        quality=surely(mean("quality")),
+        change=change("quality"),
+        answerable=mean("quality", has_answer),
+        answerable_change=change("quality", has_answer),
+        coverage=surely(mean("covered")),
+        coverage_change=change("covered"),
+        hallucination=surely(mean("hallucinated")),
+        hallucination_change=change("hallucinated"),
         abstained=silent / n,
-        unsupported=sum(done.scores("unsupported")) / (n - silent) if silent < n else None,
-        context_tokens=sum(done.scores("context_tokens")) / n,
-        searches=cost.searches / n,
-        lm_calls=cost.lm_calls / n,
-        tokens=cost.tokens / n,
-        seconds=cost.seconds / n,
-        failures=len(done.failures),
+        declined_rightly=sum(nothing) / len(nothing) if nothing else None,
+        unsupported=sum(values["unsupported"]) / (n - silent) if silent < n else None,
+        context_tokens=sum(values["context_tokens"]) / n,
+        relative=relative,
+        actions=dict(Counter(row["action"] for row in first.rows if row["action"])),
+        by_seed=tuple(one.interval(metric).mean for one in evaluations),
+        **{cost: sum(values[cost]) / n for cost in COSTS},
+        failures=sum(len(one.failures) for one in evaluations),
     )
 
 
-def _cells(system: System) -> list[str]:
-    change = system.change
-    actions = (
-        "/".join(str(system.actions.get(action.value, 0)) for action in _ORDER) if system.actions else "-"
-    )
-    return [
-        system.name,
-        str(system.quality),
-        f"{change.difference:+.3f} [{change.low:+.3f}, {change.high:+.3f}]" if change is not None else "-",
-        "-" if change is None else f"{change.p_value:.3f}" if change.p_value >= 0.001 else "<0.001",
-        actions,
-        f"{system.abstained:.1%}",
-        "-" if system.unsupported is None else f"{system.unsupported:.1%}",
-        f"{system.context_tokens:.0f}",
-        f"{system.lm_calls:.2f}",
-        f"{system.searches:.2f}",
-        f"{system.seconds:.2f}",
-    ]
+_RELATIVE = {"coverage": "covered", "hallucination": "hallucinated", "context_tokens": "context_tokens"}
 
 
-_ORDER = (Action.CORRECT, Action.INCORRECT, Action.AMBIGUOUS)
+def _relative(before: float, after: float) -> float | None:
+    return after / before - 1 if before else None
+
+
+def _chosen(values: Sequence[float], chosen: Sequence[bool]) -> list[float]:
+    return [value for value, wanted in zip(values, chosen, strict=True) if wanted]
+
+
+@contextmanager
+def _sampled(sample: int, seeds: int) -> Iterator[None]:
+    """The language model as this seed draws from it; a single seed is the language model as it is."""
+    lm = dspy.settings.lm
+    if seeds == 1 or lm is None:
+        yield
+        return
+    with dspy.context(lm=lm.copy(rollout_id=sample)):
+        yield
+
+
+def _check(
+    systems: Mapping[str, dspy.Module],
+    limits: Mapping[str, int],
+    seeds: Sequence[int],
+    run: str | Path | None,
+) -> None:
+    if not systems:
+        raise ConfigError("systems is empty: pass name -> program")
+    folders = [_folder_name(name) for name in systems]
+    twice = [folder for folder, times in Counter(folders).items() if times > 1]
+    if run is not None and twice:
+        raise ConfigError(f"two systems would be kept in one folder, {twice[0]!r}: give them other names")
+    for name, n in limits.items():
+        if name not in systems:
+            raise ConfigError(f"limits: no system {name!r}, only {', '.join(systems)}")
+        if name == next(iter(systems)):
+            raise ConfigError(
+                f"limits: {name!r} is what the others are compared with: put a faster one first"
+            )
+        if n < 1:
+            raise ConfigError(f"limits: {name!r} must be asked at least 1 question, got {n!r}")
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ConfigError(f"seeds must be distinct numbers, at least one, got {list(seeds)}")
+    if len(seeds) > 1:
+        if any(
+            predictor.lm is not None for program in systems.values() for predictor in program.predictors()
+        ):
+            raise ConfigError(
+                "seeds need the language model of dspy.settings: a predictor here has one of its own"
+            )
+        if (getattr(dspy.settings.lm, "kwargs", {}) or {}).get("temperature") == 0:
+            raise ConfigError(
+                f"{len(seeds)} seeds at temperature 0 would all say the same: set a temperature, or give one seed"
+            )
 
 
 def _folder_name(name: str) -> str:

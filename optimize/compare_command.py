@@ -1,7 +1,12 @@
 """`crag-dspy compare`: systems side by side, on the same questions, with the same language model.
 
 crag-dspy compare                                          # the sample's dev questions: no retrieval, RAG, CRAG
-crag-dspy compare dev.jsonl --config crag.toml --systems rag,crag,selfcrag,ablations --run runs/compare
+crag-dspy compare bench/questions.test.jsonl --config bench/crag.toml --run runs/bench \\
+    --systems rag,rag:5,crag,none,selfrag,selfcrag --limit 100 --limit-slow 30
+crag-dspy compare popqa.jsonl --task short --task claim:pubhealth.jsonl --config crag.toml
+crag-dspy compare bench/questions.test.jsonl --config bench/crag.toml --graders mini,embedding,lm
+
+The estimate comes first; the same command goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -9,6 +14,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.command_line import (
@@ -20,8 +30,24 @@ from crag_dspy.optimize.command_line import (
     read_questions,
 )
 
-SYSTEMS = ("none", "rag", "crag", "selfrag", "selfcrag", "ablations")
+if TYPE_CHECKING:
+    import dspy
+
+    from crag_dspy.optimize.compared import Comparison
+
+SYSTEMS = "none,rag,crag"
 RUN = "runs/compare"
+TABLES = "comparison.md"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Questions of one task, how they are answered (None: as the program does) and where the answers are kept."""
+
+    name: str
+    task: str | None
+    examples: Sequence[dspy.Example]
+    run: Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,47 +57,264 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("comparison")
     group.add_argument(
         "--systems",
-        default="none,rag,crag",
+        default=SYSTEMS,
         metavar="A,B",
-        help=f"of {', '.join(SYSTEMS)}; the others are compared with the first (default: none,rag,crag)",
+        help="none, rag, rag:N (on N passages), crag, selfrag, selfcrag, ablations, graders, or one of these such as "
+        f"without-rewriting; the others are compared with the first (default: {SYSTEMS})",
     )
+    group.add_argument(
+        "--task",
+        action="append",
+        metavar="TASK[:FILE]",
+        help="short, claim, choice or long: sets generator and metric; with a file, another task on its questions",
+    )
+    group.add_argument(
+        "--limit-slow",
+        type=int,
+        metavar="N",
+        help="Self-RAG and Self-CRAG are asked the first N questions only, and compared with all on these",
+    )
+    group.add_argument(
+        "--seeds",
+        default="0",
+        metavar="A,B",
+        help="ask everything so often, as other samples of the language model; needs a temperature (default: 0)",
+    )
+    group.add_argument("--temperature", type=float, metavar="T", help="of the language model")
     group.add_argument("--seed", type=int, default=0, metavar="N", help="of intervals and tests (default: 0)")
     group.add_argument("--run", default=RUN, metavar="FOLDER", help=f"keeps the answers (default: {RUN})")
     group.add_argument("--fresh", action="store_true", help="throw away what the folder has")
-    group.add_argument("--markdown", action="store_true", help="print the table for a README")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    group.add_argument(
+        "--probe",
+        type=int,
+        metavar="N",
+        help="ask every system N questions before the estimate; they count (default: 2, and 0 with --dry-run)",
+    )
+    group.add_argument("--dry-run", action="store_true", help="print the estimate and stop")
+    group.add_argument(
+        "--graders",
+        metavar="A,B",
+        help="compare graders instead, by the actions they trigger on the same passages: mini, embedding, lm, a folder",
+    )
+    group.add_argument(
+        "--tune-on",
+        metavar="FILE",
+        help="questions on which other graders' thresholds are found; never the same ones",
+    )
+    group.add_argument("--markdown", action="store_true", help="print the tables for a README")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare; returns 0."""
-    wanted = [name.strip() for name in args.systems.split(",") if name.strip()]
-    unknown = [name for name in wanted if name not in SYSTEMS]
-    if unknown or not wanted:
-        raise ConfigError(f"--systems must be of {', '.join(SYSTEMS)}, got {args.systems!r}")
-    examples, metric = read_questions(args), read_metric(args)
+    from crag_dspy.optimize.compared_systems import GROUPS, systems_of
 
+    wanted = read_names("--systems", args.systems)
+    seeds = read_numbers("--seeds", args.seeds)
+    asked = list(_tasks(args))
+    with opened_program(args) as program, _at_temperature(args.temperature):
+        if args.graders is not None:
+            return _graders(args, program, asked[0].examples)
+        needs = any(name in GROUPS or name.endswith("-grader") for name in wanted)
+        tuned = _tuned(args, program) if args.tune_on is not None and needs else {}
+        jobs = []
+        for one in asked:
+            crag = program if one.task is None else _task(one.task).program(program)
+            jobs.append((one, systems_of(crag, wanted, tuned)))
+        if not _estimated(args, jobs, seeds):
+            return 0
+        compared = {one.name: _compare(args, one, systems, seeds) for one, systems in jobs}
+    _print(args, compared)
+    sys.stderr.write(f"Kept in {args.run}: open {asked[0].run}/report.html\n")
+    return 0
+
+
+def read_names(option: str, given: str) -> list[str]:
+    """Names with commas between, at least one."""
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    if not names:
+        raise ConfigError(f"{option} is empty: write names with commas between")
+    return names
+
+
+def read_numbers(option: str, given: str) -> list[int]:
+    """Whole numbers with commas between."""
+    try:
+        return [int(part) for part in given.split(",")]
+    except ValueError as error:
+        raise ConfigError(f"{option} must be whole numbers with commas between, got {given!r}") from error
+
+
+def _tasks(args: argparse.Namespace) -> Iterator[Asked]:
+    from crag_dspy.optimize.tasks import read_task
+
+    given = [read_task(one) for one in args.task or []]
+    own = [task for task, file in given if file is None]
+    files = [(task, file) for task, file in given if file is not None]
+    if len(own) > 1:
+        raise ConfigError(
+            f"--task {own[1]}: QUESTIONS are of one task; write --task {own[1]}:FILE for another"
+        )
+    if files and args.metric:
+        raise ConfigError("--metric is of one task: with several, each has its own metric")
+    top = Path(args.run)
+    alone = not files
+    if own or alone or args.questions != "sample":
+        task = own[0] if own else None
+        yield Asked(
+            task or "questions", task, read_questions(args), top if alone else top / (task or "questions")
+        )
+    for task, file in files:
+        name = f"{task}-{Path(file).stem}"
+        questions = argparse.Namespace(**{**vars(args), "questions": file, "lang": None})
+        yield Asked(name, task, read_questions(questions), top / name)
+
+
+def _task(name: str) -> Any:
+    from crag_dspy.optimize.tasks import TASKS
+
+    return TASKS[name]
+
+
+def _options(
+    args: argparse.Namespace, one: Asked, systems: Mapping[str, Any], seeds: Sequence[int]
+) -> dict[str, Any]:
+    from crag_dspy.optimize.compared_systems import SLOW
+
+    slow = {} if args.limit_slow is None else dict.fromkeys(SLOW, args.limit_slow)
+    limits = {name: n for name, n in slow.items() if name in systems}
+    return {"limits": limits, "seeds": seeds, "run": one.run}
+
+
+def _compare(
+    args: argparse.Namespace,
+    one: Asked,
+    systems: Mapping[str, Any],
+    seeds: Sequence[int],
+    first: int | None = None,
+) -> Comparison:
     import dspy
 
     from crag_dspy.commands.demo_systems import token_counter
     from crag_dspy.optimize.compare import compare
-    from crag_dspy.optimize.compared_systems import systems_of
+    from crag_dspy.optimize.metrics import METRICS
 
-    with opened_program(args) as program:
-        count, unit = token_counter(dspy.settings.lm)
-        compared = compare(
-            systems_of(program, wanted),
-            examples,
-            metric,
-            count_tokens=count,
-            unit=unit,
-            run=args.run,
-            threads=args.threads,
-            seed=args.seed,
-            fresh=args.fresh,
-        )
-    if args.json:
-        sys.stdout.write(json.dumps(compared.to_json(), ensure_ascii=False) + "\n")
+    count, unit = token_counter(dspy.settings.lm)
+    task = None if one.task is None else _task(one.task)
+    support = {} if task is None else {"support": task.support}
+    return compare(
+        systems,
+        one.examples[:first],
+        read_metric(args) if task is None or args.metric else METRICS[task.metric],
+        count_tokens=count,
+        unit=unit,
+        threads=args.threads,
+        seed=args.seed,
+        fresh=args.fresh and (first is not None or not probes_of(args)),  # the probe's answers count
+        **support,
+        **_options(args, one, systems, seeds),
+    )
+
+
+def probes_of(args: argparse.Namespace) -> int:
+    """How many questions are asked before the estimate."""
+    given = args.probe if args.probe is not None else 0 if args.dry_run else 2
+    if given < 0:
+        raise ConfigError(f"--probe must be at least 0, got {given}")
+    return int(given)
+
+
+def _estimated(
+    args: argparse.Namespace, jobs: Sequence[tuple[Asked, Mapping[str, Any]]], seeds: Sequence[int]
+) -> bool:
+    """Print the estimate; whether to go on."""
+    from crag_dspy.optimize.compare_estimate import estimate_comparison
+
+    found = []
+    for one, systems in jobs:
+        if n := probes_of(args):
+            _compare(args, one, systems, seeds, n)
+        estimate = estimate_comparison(systems, one.examples, **_options(args, one, systems, seeds))
+        found.append((one.name, estimate))
+    out = sys.stdout if args.dry_run else sys.stderr
+    if args.dry_run and args.json:
+        out.write(json.dumps({name: estimate.to_json() for name, estimate in found}) + "\n")
     else:
-        sys.stdout.write((compared.markdown() if args.markdown else str(compared)) + "\n")
-    sys.stderr.write(f"Kept in {args.run}: open {args.run}/report.html\n")
+        for name, estimate in found:
+            out.write((f"{name}: " if len(found) > 1 else "") + f"{estimate}\n")
+    return not args.dry_run
+
+
+def _print(args: argparse.Namespace, compared: Mapping[str, Comparison]) -> None:
+    """To stdout, and the tables into the folder."""
+    from crag_dspy.optimize.runs import write_whole
+
+    several = len(compared) > 1
+    tables = "\n\n".join(
+        (f"### {name}\n\n" if several else "") + found.markdown() for name, found in compared.items()
+    )
+    write_whole(Path(args.run).expanduser() / TABLES, tables + "\n")
+    if args.json:
+        plain = {name: found.to_json() for name, found in compared.items()}
+        sys.stdout.write(
+            json.dumps(plain if several else next(iter(plain.values())), ensure_ascii=False) + "\n"
+        )
+    elif args.markdown:
+        sys.stdout.write(tables + "\n")
+    else:
+        texts = [(f"{name}: " if several else "") + str(found) for name, found in compared.items()]
+        sys.stdout.write("\n\n".join(texts) + "\n")
+
+
+@contextmanager
+def _at_temperature(temperature: float | None) -> Iterator[None]:
+    import dspy
+
+    if temperature is None:
+        yield
+        return
+    if not 0 <= temperature <= 2:
+        raise ConfigError(f"--temperature must be between 0 and 2, got {temperature}")
+    with dspy.context(lm=dspy.settings.lm.copy(temperature=temperature)):
+        yield
+
+
+# Graders
+
+
+def _tuning_questions(args: argparse.Namespace) -> Sequence[dspy.Example]:
+    from crag_dspy.optimize.datasets import load
+
+    return load(args.tune_on)
+
+
+def _tuned(args: argparse.Namespace, program: Any) -> dict[str, dict[str, float]]:
+    """Thresholds of the other graders, found on other questions than those of the comparison."""
+    from crag_dspy.optimize.ablations import GRADERS
+    from crag_dspy.optimize.compared_systems import grader_of
+    from crag_dspy.optimize.grader_actions import compare_graders
+
+    graders = {name: grader_of(name) for name in GRADERS.values()}
+    examples = _tuning_questions(args)
+    found = compare_graders(program, graders, examples, run=Path(args.run) / "tuning", tune_on=examples)
+    return {one.name: {"upper": one.thresholds.upper, "lower": one.thresholds.lower} for one in found.graders}
+
+
+def _graders(args: argparse.Namespace, program: Any, examples: Sequence[dspy.Example]) -> int:
+    """The paper's comparison of graders."""
+    from crag_dspy.optimize.compared_systems import grader_of
+    from crag_dspy.optimize.grader_actions import compare_graders
+
+    found = compare_graders(
+        program,
+        {name: grader_of(name) for name in read_names("--graders", args.graders)},
+        examples,
+        tune_on=None if args.tune_on is None else _tuning_questions(args),
+        run=Path(args.run) / "graders",
+        threads=args.threads,
+        seed=args.seed,
+        fresh=args.fresh,
+    )
+    text = json.dumps(found.to_json()) if args.json else found.markdown() if args.markdown else str(found)
+    sys.stdout.write(text + "\n")
     return 0

@@ -2,63 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dspy
 
-from crag_dspy.arguments import check_choice
-from crag_dspy.baselines import RAG, SelfCRAG, SelfRAG
+from crag_dspy.baselines import RAG, NoRetrieval, SelfCRAG, SelfRAG
 from crag_dspy.crag import CRAG
-from crag_dspy.optimize.threshold_search import settings_of
+from crag_dspy.errors import ConfigError
+from crag_dspy.optimize.ablations import GRADERS, NAMES, ablated, ablations, with_grader
+
+SYSTEMS = ("none", "rag", "crag", "selfrag", "selfcrag")
+GROUPS = ("ablations", "graders")
+SLOW = ("SelfRAG", "SelfCRAG")  # by name: many LM calls a question
+_RAG_OF = "rag:"  # rag:5 reads five passages
 
 
-def systems_of(crag: CRAG, names: Sequence[str]) -> dict[str, dspy.Module]:
+def system_names() -> list[str]:
+    """Every name that `systems_of` takes, but for "rag:N"."""
+    return [*SYSTEMS, *GROUPS, *(_dashed(name) for name in (*NAMES, *GRADERS))]
+
+
+def systems_of(
+    crag: CRAG, names: Sequence[str], tuned: Mapping[str, Mapping[str, float]] | None = None
+) -> dict[str, dspy.Module]:
     """The systems that a CRAG is compared with, on its own retriever, search, grader, prompts and settings.
 
     Args:
-        names: of "none" (no retrieval), "rag", "crag", "selfrag", "selfcrag", "ablations"; in the order of the table.
+        names: in the order of the table: "none" (no retrieval), "rag", "rag:5" (RAG on five passages instead of
+            CRAG's k), "crag", "selfrag", "selfcrag"; an ablation such as "without-rewriting" or "internal-only", or
+            "ablations" for all; another grader such as "embedding-grader", or "graders" for all.
+        tuned: thresholds by the name of another grader ("embedding", "lm", "mini"); its own suggestion without.
+
+    Raises:
+        ConfigError: an unknown name, with the known ones.
     """
-    from crag_dspy.commands.demo_systems import ClosedBook
+    made: dict[str, dspy.Module] = {}
+    for name in names:
+        made |= _made(crag, name, tuned or {})
+    return made
 
-    retriever, grader = crag.corrective.retrieve.part, crag.corrective.grade.part
-    search = crag.corrective.search.part if crag.corrective.search is not None else None
 
-    def corrected() -> CRAG:
-        made = SelfCRAG(retriever, grader, search, generate=crag.generate.deepcopy())
-        made.corrective = crag.corrective.deepcopy()
-        return made
-
-    k = crag.settings.k
-    makers: dict[str, Callable[[], dict[str, dspy.Module]]] = {
-        "none": lambda: {"no retrieval": RAG(retriever, k=0, generate=ClosedBook())},
+def _made(crag: CRAG, name: str, tuned: Mapping[str, Mapping[str, float]]) -> Mapping[str, dspy.Module]:
+    retriever, k = crag.corrective.retrieve.part, crag.settings.k
+    makers: dict[str, Callable[[], Mapping[str, dspy.Module]]] = {
+        "none": lambda: {"no retrieval": NoRetrieval(_signature(crag))},
         "rag": lambda: {"RAG": RAG(retriever, k=k, generate=crag.generate.deepcopy())},
         "crag": lambda: {"CRAG": crag},
         "selfrag": lambda: {"SelfRAG": SelfRAG(retriever, k=k, generate=crag.generate.deepcopy())},
-        "selfcrag": lambda: {"SelfCRAG": corrected()},
-        "ablations": lambda: dict(ablations(crag)),
+        "selfcrag": lambda: {"SelfCRAG": _self_corrected(crag)},
+        "ablations": lambda: ablations(crag),
+        "graders": lambda: {made: _graded(crag, made, tuned) for made in GRADERS},
+        **{_dashed(made): lambda made=made: {made: ablated(crag, made)} for made in NAMES},  # type: ignore[misc]
+        **{_dashed(made): lambda made=made: {made: _graded(crag, made, tuned)} for made in GRADERS},  # type: ignore[misc]
     }
-    made: dict[str, dspy.Module] = {}
-    for name in names:
-        check_choice("a system", name, list(makers))
-        made |= makers[name]()
+    if name in makers:
+        return makers[name]()
+    count = name.removeprefix(_RAG_OF)
+    if name.startswith(_RAG_OF) and count.isdecimal() and int(count) > 0:
+        return {f"RAG ({count} passages)": RAG(retriever, k=int(count), generate=crag.generate.deepcopy())}
+    raise ConfigError(f"systems must be of {', '.join(makers)}, or rag:N with N passages, got {name!r}")
+
+
+def _graded(crag: CRAG, name: str, tuned: Mapping[str, Mapping[str, float]]) -> CRAG:
+    grader = GRADERS[name]
+    return with_grader(crag, grader_of(grader), **tuned.get(grader, {}))
+
+
+def grader_of(name: str) -> Any:
+    """A grader by what the command line calls it: "lm", "embedding", or what `as_grader` reads ("mini", a folder)."""
+    from crag_dspy.graders.adapt import as_grader
+
+    if name == "lm":
+        from crag_dspy.graders.lm import LMGrader
+
+        return LMGrader()
+    if name == "embedding":
+        from crag_dspy.graders.embedding import EmbeddingGrader
+
+        return EmbeddingGrader()
+    return as_grader(name)
+
+
+def _self_corrected(crag: CRAG) -> SelfCRAG:
+    parts = crag.corrective
+    search = parts.search.part if parts.search is not None else None
+    made = SelfCRAG(parts.retrieve.part, parts.grade.part, search, generate=crag.generate.deepcopy())
+    made.corrective = parts.deepcopy()
     return made
 
 
-def ablations(crag: CRAG) -> dict[str, CRAG]:
-    """CRAG without one of its parts (arXiv 2401.15884, section 5.5), by settings alone.
+def _signature(crag: CRAG) -> Any:
+    """What the language model alone is asked with: the generator's prompt, where it is one."""
+    predictors = crag.generate.predictors()
+    return predictors[0] if len(predictors) == 1 else None
 
-    The thresholds force one action where they can: a score of exactly 1 or -1 still decides for itself.
-    """
-    changes: dict[str, dict[str, Any]] = {
-        "always correct": {"upper": -1.0, "lower": -1.0},
-        "always incorrect": {"upper": 1.0, "lower": 1.0},
-        "always ambiguous": {"upper": 1.0, "lower": -1.0},
-        "no refinement": {"strip_mode": "passage", "strip_threshold": -1.0, "top_n": max(crag.settings.k, 1)},
-        "no rewriting": {"rewrite": False},
-    }
-    made = {}
-    for name, settings in changes.items():
-        made[name] = crag.deepcopy()
-        settings_of(made[name]).update(settings)
-    return made
+
+def _dashed(name: str) -> str:
+    return name.lower().replace(" ", "-")

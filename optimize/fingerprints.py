@@ -137,6 +137,11 @@ def _part(value: Any) -> str | None:
     return f"{called}@{fingerprint}" if fingerprint else str(called)
 
 
+def part_identity(part: Any) -> str:
+    """A live part, such as a retriever, in one line: its name, and its fingerprint where it has one."""
+    return _part(part) or type(part).__qualname__
+
+
 def _fingerprint(part: Any) -> str:
     """A part's own fingerprint, or that of what it wraps: its source when it is a function, or the passages
     it holds.

@@ -169,6 +169,10 @@ def search_thresholds(
         metric.
     """
     settings = settings_of(program)
+    if settings.actions != "all":
+        raise ConfigError(
+            f"thresholds choose among three actions, and settings.actions is {settings.actions!r}: set it to 'all'"
+        )
     known = checked_policy(policy if policy is not None else settings.policy)
     if prices is None:
         prices = metric.prices if isinstance(metric, Objective) else Prices()

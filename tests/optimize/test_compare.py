@@ -12,9 +12,13 @@ import dspy
 import pytest
 
 from crag_dspy import CRAG, RAG, Passage, SelfCRAG
+from crag_dspy.actions import Thresholds
 from crag_dspy.errors import ConfigError
+from crag_dspy.optimize.ablations import ablations, with_grader
 from crag_dspy.optimize.compare import compare
-from crag_dspy.optimize.compared_systems import ablations
+from crag_dspy.optimize.compare_estimate import estimate_comparison
+from crag_dspy.optimize.compared_systems import system_names, systems_of
+from crag_dspy.optimize.measures import never_unsupported
 from crag_dspy.optimize.metrics import contains_word
 
 OPENED = Passage("The Ardent Bridge opened in 1931. It is green.", id="a", title="Ardent Bridge")
@@ -80,14 +84,54 @@ def test_quality_actions_abstention_support_and_cost(lm: Any) -> None:
     assert (corrected.change.better, corrected.change.worse) == (3, 0)
 
 
-def test_the_table_names_every_system(lm: Any) -> None:
+def test_coverage_hallucination_and_what_they_are_against_the_first(lm: Any) -> None:
+    """Ardent is in the knowledge base, Borel only in the web, Corbu nowhere; RAG guesses where it finds nothing."""
+    with dspy.context(lm=lm):
+        compared = compare(
+            {"RAG": RAG([OPENED, CATS], k=2), "CRAG": crag()}, devset(), contains_word, threads=1
+        )
+    rag, corrected = compared.systems
+    assert compared.unanswerable == 1
+    assert rag.answerable is not None
+    assert corrected.answerable is not None
+    assert (rag.answerable.mean, corrected.answerable.mean) == (0.5, 1.0)  # the paper's accuracy
+    assert corrected.answerable_change is not None
+    assert corrected.answerable_change.difference == 0.5
+    assert (rag.coverage.mean, corrected.coverage.mean) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
+    assert (rag.hallucination.mean, corrected.hallucination.mean) == (pytest.approx(2 / 3), 0.0)
+    assert (rag.declined_rightly, corrected.declined_rightly) == (0.0, 1.0)
+    assert corrected.relative["coverage"] == pytest.approx(1.0)
+    assert corrected.relative["hallucination"] == pytest.approx(-1.0)
+    assert corrected.relative["context_tokens"] == pytest.approx(
+        corrected.context_tokens / rag.context_tokens - 1
+    )
+    assert rag.relative == {"coverage": None, "hallucination": None, "context_tokens": None}
+
+
+def test_a_right_answer_from_memory_is_covered_and_hallucinated(scripted_lm: Any) -> None:
+    with dspy.context(lm=scripted_lm({"answer": "1931"})):
+        alone = compare({"alone": RAG([], k=0)}, devset()[:1], contains_word, threads=1).systems[0]
+        trusted = compare(
+            {"alone": RAG([], k=0)}, devset()[:1], contains_word, support=never_unsupported, threads=1
+        ).systems[0]
+    assert (alone.quality.mean, alone.coverage.mean, alone.hallucination.mean) == (1.0, 1.0, 1.0)
+    assert (trusted.coverage.mean, trusted.hallucination.mean) == (1.0, 0.0)
+
+
+def test_the_tables_name_every_system(lm: Any) -> None:
     with dspy.context(lm=lm):
         compared = compare({"RAG": RAG([OPENED], k=1), "CRAG": crag()}, devset(), contains_word, threads=1)
-    title, header, rag, corrected = str(compared).splitlines()
-    assert title.startswith("contains_word on 3 questions, against RAG")
-    assert len(header) == len(rag) == len(corrected)
-    assert "1/2/0" in corrected
-    assert compared.markdown().splitlines()[3].startswith("| CRAG | 1.000 [1.000, 1.000] | +0.667")
+    text = str(compared)
+    title, answers, *rest = text.splitlines()
+    assert title == "contains_word on 3 questions (1 of them without an answer in any document), against RAG"
+    assert answers.split()[:4] == ["system", "right", "difference", "p"]
+    assert [line.split()[0] for line in rest if line] == ["RAG", "CRAG", "system", "RAG", "CRAG", "context"]
+    assert "1/2/0" in text
+    _, first, second = compared.markdown().split("\n\n")
+    assert first.splitlines()[3].startswith("| CRAG | 1.000 [1.000, 1.000] | +0.667")
+    for table in (first, second):
+        assert len({line.count("|") for line in table.splitlines()}) == 1
+        assert len(table.splitlines()[0]) < 150  # a README can show it
     assert json.loads(json.dumps(compared.to_json()))["systems"][1]["unsupported"] == 0.0
 
 
@@ -97,12 +141,142 @@ def test_ablations_are_settings(lm: Any) -> None:
     with dspy.context(lm=lm):
         compared = compare({"CRAG": program, **ablations(program)}, devset(), contains_word, threads=1)
     by_name = {system.name: system for system in compared.systems}
-    assert by_name["always correct"].actions == {"correct": 3}
-    assert by_name["always incorrect"].actions == {"incorrect": 3}
-    assert by_name["always ambiguous"].actions == {"ambiguous": 3}
-    assert by_name["no refinement"].context_tokens > by_name["CRAG"].context_tokens
-    assert by_name["no rewriting"].lm_calls < by_name["CRAG"].lm_calls
+    assert by_name["without correct"].actions == {"ambiguous": 1, "incorrect": 2}
+    assert by_name["without incorrect"].actions == {"correct": 1, "ambiguous": 2}
+    assert by_name["without ambiguous"].actions == {"correct": 1, "incorrect": 2}
+    assert by_name["internal only"].actions == {"correct": 3}
+    assert by_name["internal only"].searches == 0
+    assert by_name["web only"].actions == {"incorrect": 3}
+    assert by_name["always both"].actions == {"ambiguous": 3}
+    whole = by_name["CRAG"].context_tokens
+    assert by_name["without refinement"].context_tokens > whole
+    assert by_name["without selection"].context_tokens > whole
+    assert by_name["without rewriting"].lm_calls < by_name["CRAG"].lm_calls
     assert program.dump_state() == before
+
+
+def test_without_refinement_reads_whole_passages_and_without_selection_every_strip(lm: Any) -> None:
+    programs = ablations(crag(top_n=1, actions="correct"))
+    question = "When did the Ardent Bridge open?"
+    with dspy.context(lm=lm):
+        strips = {
+            name: [strip.text.strip() for strip in programs[name](question=question).evidence]
+            for name in ("without refinement", "without selection", "without web selection")
+        }
+    first, second = "The Ardent Bridge opened in 1931.", "It is green."
+    assert strips["without refinement"] == [f"{first} {second}", CATS.text]
+    assert strips["without selection"] == [first, second, CATS.text]
+    assert strips["without web selection"] == [first]
+
+
+def test_another_grader_comes_with_its_own_thresholds() -> None:
+    class Sure(WordGrader):
+        name, fingerprint = "sure", "sure-1"
+        thresholds = Thresholds(0.8, 0.1)
+
+    program = crag(k=3)
+    other = with_grader(program, Sure())
+    assert (other.settings.upper, other.settings.lower, other.settings.k) == (0.8, 0.1, 3)
+    assert other.corrective.grade.part.name == "sure"
+    assert with_grader(program, Sure(), upper=0.9).settings.upper == 0.9
+    assert program.corrective.grade.part.name == "words"
+
+
+def test_every_system_by_its_name(lm: Any) -> None:
+    program = crag(k=2)
+    names = [name for name in system_names() if name not in ("graders", "ablations") and "grader" not in name]
+    systems = systems_of(program, [*names, "rag:1"])
+    assert len(systems) == len(names) + 1
+    with dspy.context(lm=lm):
+        predictions = {
+            name: system(question="When did the Ardent Bridge open?") for name, system in systems.items()
+        }
+    assert predictions["no retrieval"].answer == "1900"
+    assert predictions["RAG"].knowledge != predictions["RAG (1 passages)"].knowledge
+    assert predictions["RAG"].answer == predictions["CRAG"].answer == "1931"
+    with pytest.raises(ConfigError, match=r"systems must be of none, rag, .*without-correct.*got 'graphrag'"):
+        systems_of(program, ["rag", "graphrag"])
+    with pytest.raises(ConfigError, match="got 'rag:0'"):
+        systems_of(program, ["rag:0"])
+
+
+def test_slow_systems_are_compared_on_the_first_questions(lm: Any) -> None:
+    systems = {"RAG": RAG([OPENED, CATS], k=2), "CRAG": crag(), "slow": crag(rewrite=False)}
+    with dspy.context(lm=lm):
+        compared = compare(systems, devset(), contains_word, limits={"slow": 2}, threads=1)
+        small = compare(systems, devset()[:2], contains_word, threads=1)
+    assert [system.name for system in compared.systems] == ["RAG", "CRAG"]
+    assert compared.few is not None
+    assert [system.name for system in compared.few.systems] == ["RAG", "CRAG", "slow"]
+    assert (compared.questions, compared.few.questions) == (3, 2)
+    for one, other in zip(compared.few.systems, small.systems, strict=True):
+        assert (one.quality, one.change, one.coverage) == (other.quality, other.change, other.coverage)
+    assert "on 2 questions, against RAG" in str(compared)
+    assert "on 2 questions, against RAG" in compared.markdown()
+    assert json.loads(json.dumps(compared.to_json()))["few"]["systems"][2]["name"] == "slow"
+
+
+def test_seeds_are_samples_of_the_language_model(scripted_lm: Any, tmp_path: Path) -> None:
+    """Values are means over seeds; the questions, and so the intervals, are no more than they were."""
+    asked: list[int] = []
+
+    def answer(request: Any) -> str:
+        asked.append(1)
+        return "1931" if len(asked) % 2 else "1900"
+
+    lm = scripted_lm({"answer": answer}, temperature=0.7)
+    with dspy.context(lm=lm):
+        compared = compare(
+            {"RAG": RAG([OPENED], k=1)}, devset()[:1], contains_word, seeds=(0, 1), run=tmp_path, threads=1
+        )
+        before = len(asked)
+        again = compare(
+            {"RAG": RAG([OPENED], k=1)}, devset()[:1], contains_word, seeds=(0, 1), run=tmp_path, threads=1
+        )
+    system = compared.systems[0]
+    assert system.by_seed == (1.0, 0.0)
+    assert (system.quality.mean, system.quality.n, system.coverage.mean) == (0.5, 1, 0.5)
+    assert "2 seeds" in compared.title
+    assert len(asked) == before == 2
+    assert again.systems == compared.systems
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seeds": (0, 1)}, "2 seeds at temperature 0 would all say the same"),
+        ({"seeds": (0, 0)}, "seeds must be distinct"),
+        ({"limits": {"RAG": 1}}, "'RAG' is what the others are compared with"),
+        ({"limits": {"CRAGG": 1}}, "no system 'CRAGG'"),
+        ({"limits": {"CRAG": 0}}, "at least 1 question, got 0"),
+    ],
+)
+def test_what_cannot_be_compared_is_told_before_any_question(
+    options: dict[str, Any], message: str, scripted_lm: Any
+) -> None:
+    lm = scripted_lm({"answer": "1931"}, temperature=0.0)
+    systems = {"RAG": RAG([OPENED], k=1), "CRAG": crag()}
+    with dspy.context(lm=lm), pytest.raises(ConfigError, match=message):
+        compare(systems, devset(), contains_word, **options)
+    assert lm.requests == []
+
+
+def test_the_estimate_is_what_is_left(lm: Any, tmp_path: Path) -> None:
+    systems = {"RAG": RAG([OPENED], k=1), "CRAG": crag()}
+    with dspy.context(lm=lm):
+        before = estimate_comparison(systems, devset(), run=tmp_path)
+        assert lm.requests == []
+        compare(systems, devset()[:2], contains_word, run=tmp_path, threads=1)
+        made = len(lm.requests)
+        after = estimate_comparison(systems, devset(), limits={"CRAG": 2}, run=tmp_path)
+    assert (before.left, before.minutes) == (6, None)
+    assert before.lm_calls is not None
+    assert before.lm_calls >= 6
+    assert "unknown minutes (--probe 2 measures)" in str(before)
+    assert (after.left, after.lm_calls) == (1, 1)
+    assert after.minutes is not None
+    assert after.systems[1].lm_calls == (made - 2) / 2
+    assert "1 answers to make, 4 are there; about 1 LM calls" in str(after)
 
 
 def test_a_system_that_fails_does_not_end_the_comparison(lm: Any) -> None:
