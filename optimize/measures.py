@@ -36,9 +36,7 @@ def unsupported(example: Any, prediction: Any) -> float:
     """1 where an answer was given that does not stand in what the language model read."""
     if abstained(prediction):
         return 0.0
-    read = "\n".join(
-        [str(field_of(prediction, "knowledge") or ""), *(text for _, text in evidence_of(prediction))]
-    )
+    read = "\n".join([read_of(prediction), *(text for _, text in evidence_of(prediction))])
     return float(not contains_answer(read, answer_of(prediction)))
 
 
@@ -60,8 +58,16 @@ class ContextTokens:
         self.counted_by = getattr(count, "__qualname__", type(count).__qualname__)
 
     def __call__(self, example: Any, prediction: Any) -> float:
-        read = str(field_of(prediction, "knowledge") or field_of(prediction, "context") or "")
+        read = read_of(prediction)
         return float(self.count(read)) if read else 0.0
+
+
+def read_of(prediction: Any) -> str:
+    """What the language model was given to answer from: `read`, where a program says so (Self-RAG reads every passage
+    and answers from one), or its knowledge or context.
+    """
+    named = (field_of(prediction, name) for name in ("read", "knowledge", "context"))
+    return str(next((text for text in named if text), ""))
 
 
 def count_words(text: str) -> int:

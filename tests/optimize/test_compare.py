@@ -303,6 +303,21 @@ def test_other_programs_are_measured_by_what_they_say(lm: Any) -> None:
     assert compared.systems[1].lm_calls > 1
 
 
+def test_a_program_that_reads_more_than_it_answers_from_is_measured_by_all_of_it(lm: Any) -> None:
+    class Chooses(dspy.Module):
+        def forward(self, question: str) -> dspy.Prediction:
+            return dspy.Prediction(
+                answer="1931", knowledge="It opened.", read="It opened in 1931. It is green."
+            )
+
+    with dspy.context(lm=lm):
+        found = compare({"chooses": Chooses()}, devset(), contains_word, threads=1, count_tokens=len).systems[
+            0
+        ]
+    assert found.context_tokens == len("It opened in 1931. It is green.")
+    assert found.unsupported == 0.0
+
+
 def test_an_interrupted_comparison_goes_on(lm: Any, scripted_lm: Any, tmp_path: Path) -> None:
     def systems() -> dict[str, Any]:
         return {"RAG": RAG([OPENED], k=1), "CRAG": crag()}
