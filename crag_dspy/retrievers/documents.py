@@ -124,7 +124,7 @@ def _read(source: Path, warn: bool = True) -> Iterator[tuple[Passage, str]]:
                 + (f"; there are {left_out}: extract their text first" if others else "")
             )
         if others and warn:
-            logger.warning("%s: %d files of other kinds are left out: %s", source, others.total(), left_out)
+            logger.warning("%s: files of other kinds are left out: %s", source, left_out)
         for path in files:
             yield from _read_file(path, path.relative_to(source).as_posix(), warn)
     elif not source.is_file():

@@ -101,7 +101,7 @@ def test_files_of_other_kinds_are_counted_once(tmp_path: Path, caplog: pytest.Lo
     with caplog.at_level(logging.WARNING):
         assert count_documents(tmp_path) == len(read(tmp_path)) == 1
     assert len(caplog.records) == 1
-    assert "4 files of other kinds are left out: .pdf (2)" in caplog.text
+    assert "files of other kinds are left out: .pdf (2)" in caplog.text
 
 
 def test_a_folder_is_read_recursively_with_paths_as_ids(tmp_path: Path) -> None:
