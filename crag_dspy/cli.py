@@ -35,6 +35,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "crag_dspy.optimize.compare_command",
         "measure no retrieval, RAG, CRAG and others side by side",
     ),
+    "robustness": (
+        "crag_dspy.optimize.robustness_command",
+        "how the systems hold up as retrieval gets worse",
+    ),
+    "make-benchmark": (
+        "crag_dspy.optimize.benchmark_command",
+        "make a benchmark with a web out of a SQuAD file",
+    ),
     "report": ("crag_dspy.optimize.report_command", "write the page of a run: one file, no server"),
     "make-pairs": ("crag_dspy.evaluator_train.pairs", "label question-text pairs to train a grader on"),
     "train-grader": ("crag_dspy.evaluator_train.train", "train a T5 grader, with LoRA or all weights"),
