@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import dspy
+from dspy.utils.callback import BaseCallback
 from dspy.utils.usage_tracker import UsageTracker
 
 
@@ -38,3 +40,24 @@ def track_calls() -> Iterator[Calls]:
                 for lm, entries in calls.usage_data.items():
                     for entry in entries:
                         outer.add_usage(lm, entry)
+
+
+class Replies(BaseCallback):
+    """How many replies there were, from a model or from DSPy's cache."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lock = threading.Lock()
+
+    def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
+        if exception is None:
+            with self._lock:
+                self.count += 1
+
+
+@contextmanager
+def count_replies() -> Iterator[Replies]:
+    """Within, replies are counted. Those that `track_calls` has no entry for came from the cache."""
+    replies = Replies()
+    with dspy.context(callbacks=[*dspy.settings.callbacks, replies]):
+        yield replies

@@ -27,7 +27,7 @@ from crag_dspy.optimize.objective import name_of
 from crag_dspy.optimize.observed import action_of, answer_of, field_of, strings_of
 from crag_dspy.optimize.pool import run_each
 from crag_dspy.optimize.runs import METRICS, Run
-from crag_dspy.usage import track_calls
+from crag_dspy.usage import count_replies, track_calls
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -231,11 +231,14 @@ def check_devset(devset: Sequence[dspy.Example], metrics: Any = ()) -> None:
 
 @dataclass
 class Asked:
-    """One call of a program: what it gave, or how it failed, and what it took."""
+    """One call of a program: what it gave, or how it failed, what it took, and how many LM replies came from DSPy's
+    cache, and so are not in what it took.
+    """
 
     prediction: Any
     error: str | None
     cost: Cost
+    cached: int = 0
 
 
 def ask_program(program: dspy.Module, **inputs: Any) -> Asked:
@@ -244,7 +247,7 @@ def ask_program(program: dspy.Module, **inputs: Any) -> Asked:
     error = None
     prediction = None
     # A trace of its own: the global one would grow with every question.
-    with dspy.context(trace=[]), track_calls() as calls:
+    with dspy.context(trace=[]), track_calls() as calls, count_replies() as replies:
         try:
             prediction = program(**inputs)
         except Exception as raised:  # noqa: BLE001 - one question can never end a batch
@@ -255,7 +258,8 @@ def ask_program(program: dspy.Module, **inputs: Any) -> Asked:
     )
     seconds = round(time.perf_counter() - start, 4)
     searches = cost_of(prediction).searches
-    return Asked(prediction, error, Cost(searches, len(entries), tokens, seconds))
+    cost = Cost(searches, len(entries), tokens, seconds)
+    return Asked(prediction, error, cost, max(0, replies.count - len(entries)))
 
 
 def judge_answer(
@@ -289,6 +293,7 @@ def described(example: dspy.Example, asked: Asked, traces: bool) -> dict[str, An
         "grounded": field_of(prediction, "grounded"),
         "warnings": strings_of(prediction, "warnings"),
         "cost": asked.cost.to_json(),
+        "cached": asked.cached,
         "trace": trace.to_json() if traces and hasattr(trace, "to_json") else None,
     }
 

@@ -44,7 +44,7 @@ class Outcomes:
         scores: for each question, the grader's scores of its passages.
         rows: for each question, the stored row of each action that can be reached. A row has `key`,
             `question`, `answers`, `answer`, `action`, `grounded`, `quality` (the metric before prices),
-            `feedback`, `cost`, `scores`, `warnings`, `error` and `trace`.
+            `feedback`, `cost`, `cached`, `scores`, `warnings`, `error` and `trace`.
         runs_now: runs of the program that were made for this.
     """
 
@@ -64,6 +64,12 @@ class Outcomes:
         """Language model calls of those runs."""
         distinct = {row["key"]: actions for actions in self.rows for row in actions.values()}
         return sum(row["cost"]["lm_calls"] for actions in distinct.values() for row in actions.values())
+
+    @property
+    def cached(self) -> int:
+        """Replies of those runs that came from DSPy's cache, so that their tokens and seconds are not in the costs."""
+        distinct = {row["key"]: actions for actions in self.rows for row in actions.values()}
+        return sum(row.get("cached", 0) for actions in distinct.values() for row in actions.values())
 
     def qualities(self) -> list[dict[Action, float]]:
         """What each action is worth by the metric alone."""

@@ -108,6 +108,11 @@ class ThresholdSearch:
         for warning, count in self.outcomes.warnings().items():
             if "web search" in warning or "grader failed" in warning or "retrieval failed" in warning:
                 said.append(f"{count} runs: {warning}")
+        if (self.prices.kilotoken or self.prices.second) and self.outcomes.cached:
+            said.append(
+                f"{self.outcomes.cached} LM replies came from DSPy's cache, and their tokens and seconds have no price "
+                f"here: to price all of them, use a model with cache=False and fresh=True (--fresh)"
+            )
         if self.cross_validated is not None and self.cross_validated.estimate.mean < self.value_before:
             said.append("on unseen questions the search does no better than the thresholds it started from")
         return said

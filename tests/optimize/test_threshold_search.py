@@ -107,6 +107,26 @@ def test_what_makes_outcomes_doubtful_is_said(searched: Any, capitals_program: A
     assert "warning: 12 runs: web search failed" in str(found)
 
 
+def test_costs_that_the_cache_hid_are_said_where_they_are_priced(
+    capitals_program: Any, capitals_devset: Any, capitals_script: Any, scripted_lm: Any
+) -> None:
+    """The rewrite of a question is the same call for INCORRECT as for AMBIGUOUS: the second one seems free."""
+    lm = scripted_lm(capitals_script, cache=True)
+    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=True)
+    try:
+        with dspy.context(lm=lm):
+            priced = search_thresholds(
+                capitals_program(), capitals_devset, combine(contains_word, Prices(kilotoken=0.1)), threads=1
+            )
+            plain = search_thresholds(capitals_program(), capitals_devset, contains_word, threads=1)
+    finally:
+        dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
+    assert priced.outcomes.cached + priced.outcomes.lm_calls == 6 * (1 + 2 + 2)
+    assert plain.outcomes.cached == 6 * (1 + 2 + 2)
+    assert f"{priced.outcomes.cached} LM replies came from DSPy's cache" in " ".join(priced.warnings)
+    assert "cache" not in " ".join(plain.warnings)  # nothing of it has a price there
+
+
 def test_one_question_has_no_cross_validation_but_an_answer(searched: Any, capitals_devset: Any) -> None:
     found, _ = searched(devset=capitals_devset[:1])
     assert found.cross_validated is None
