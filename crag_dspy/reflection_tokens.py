@@ -84,7 +84,7 @@ def paragraph_of(strips: Sequence[Strip]) -> str:
     if len(strips) == 1:
         title = strips[0].passage.title.strip()
         text = strips[0].text
-        return _harmless(f"{title}\n{text}" if title and not text.startswith(title) else text)
+        return _harmless(f"{title}\n{text}" if title else text)
     return _harmless(" ".join(strip.text for strip in strips))
 
 
