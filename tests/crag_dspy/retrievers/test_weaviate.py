@@ -346,6 +346,7 @@ def tenants(store: Any) -> WeaviateRetriever:
 
 @pytest.mark.parametrize("mode", ["hybrid", "bm25", "near_vector"])
 def test_a_tenant_never_sees_anothers_passages(tenants: WeaviateRetriever, ask: Ask, mode: Any) -> None:
+    """Field case 14."""
     acme = replace(tenants, mode=mode)
     assert ids(ask(acme, "the secret of globex is lead")) == ["a"]
     assert ids(ask(acme.with_tenant("globex"), "the secret of acme is water")) == ["g"]

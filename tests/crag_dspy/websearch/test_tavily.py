@@ -14,6 +14,7 @@ import sys
 import textwrap
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dspy
@@ -36,7 +37,6 @@ from crag_dspy.websearch.tavily import TavilySearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from crag_dspy.passages import Passage
 
@@ -586,11 +586,19 @@ def test_a_bad_number_of_results_is_named(search: Any, ask: Ask) -> None:
 # The documented example of another engine.
 
 
+def documented_engines() -> list[str]:
+    """The class as the module's documentation shows it, and as a README does."""
+    example = re.search(r"(?ms)^    import os, requests.*\Z", inspect.getdoc(tavily) or "")
+    assert example is not None
+    page = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    return [textwrap.dedent(example[0]), *(block for block in blocks if "class Serper" in block)]
+
+
+@pytest.mark.parametrize("example", documented_engines())
 def test_the_documented_serper_class_works(
-    tavily_server: Any, reply_with: Any, refuse: Any, monkeypatch: pytest.MonkeyPatch
+    tavily_server: Any, reply_with: Any, refuse: Any, monkeypatch: pytest.MonkeyPatch, example: str
 ) -> None:
-    source = inspect.getdoc(tavily) or ""
-    example = textwrap.dedent(re.search(r"(?ms)^    import os, requests.*\Z", source)[0])
     names: dict[str, Any] = {}
     exec(example, names)  # noqa: S102
     assert len(example.strip().splitlines()) <= 16
