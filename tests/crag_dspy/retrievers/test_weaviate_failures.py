@@ -304,7 +304,7 @@ def forked(server: Any, how: str) -> list[str]:
 
 @pytest.mark.parametrize("how", ["before", "sync"])
 def test_forked_children_connect_for_themselves(store: Any, weaviate_server: Any, how: str) -> None:
-    """Field case 17: a server that is loaded before it forks (gunicorn with preload), having searched already or not."""
+    """Field case 17: a server loaded before it forks (gunicorn with preload), having searched already or not."""
     assert forked(weaviate_server, how) == ["child ['water']"] * 2 + ["exits [0, 0] parent ['water']"]
     assert len({asked.peer for asked in weaviate_server.asked}) == 3
 
