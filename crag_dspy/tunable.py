@@ -56,7 +56,8 @@ class Tunable(Parameter):
         """Keep the settings: a reset forgets demos, not thresholds."""
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
-        """The state that `program.save` writes."""
+        """The state that `program.save` writes. Raises `ConfigError` for what could not be loaded again."""
+        self.check_together(self.__dict__)  # set one by one, in whatever order, they were checked alone
         return self.to_json()
 
     def load_state(self, state: Mapping[str, Any]) -> None:

@@ -57,6 +57,16 @@ def test_both_cuts_move_together() -> None:
     assert (settings.upper, settings.lower) == (0.9, 0.7)
 
 
+def test_cuts_set_one_by_one_may_cross_meanwhile_but_are_not_saved_so(tmp_path: Any) -> None:
+    program = CRAG([], lambda question, texts: [], upper=0.5, lower=-0.5)
+    program.settings.upper = -0.7
+    with pytest.raises(ConfigError, match="lower must not be above upper"):
+        program.save(tmp_path / "crag.json")
+    assert not list(tmp_path.iterdir())
+    program.settings.lower = -0.9
+    program.save(tmp_path / "crag.json")
+
+
 class Outer(dspy.Module):
     """A user's program that holds ours."""
 
