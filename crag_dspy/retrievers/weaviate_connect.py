@@ -73,6 +73,10 @@ class Remote(Held):
         address = urlsplit(f"https://{self.url}" if self.cloud and "://" not in self.url else self.url)
         if address.scheme not in ("http", "https") or not address.hostname:
             raise ConfigError(f"url must be an address such as http://localhost:8080, got {self.url!r}")
+        if address.username is not None or address.password is not None:
+            raise ConfigError("url must hold no user and no password, which messages would show: use key=")
+        if address.path.strip("/") or address.query:
+            raise ConfigError(f"url must end after the host and its port, got {self.url!r}")
         check_whole("grpc_port", self.grpc_port, 1, 65_535)
         if not all(isinstance(name, str) and name for pair in self.headers.items() for name in pair):
             raise ConfigError("headers must map a header to the NAME of an environment variable")
@@ -201,7 +205,7 @@ class Embedded(Held):
         return closed_at_exit(client, self)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Given(Held):
     """A client that the caller made and closes. It serves the process that it was made in, and no other.
 
@@ -209,7 +213,7 @@ class Given(Held):
         given: a `weaviate.WeaviateClient` or `weaviate.WeaviateAsyncClient` of weaviate-client v4.
     """
 
-    given: Any = field(repr=False)
+    given: Any
     _pid: int = field(init=False, default_factory=os.getpid)
 
     def __post_init__(self) -> None:
@@ -223,6 +227,9 @@ class Given(Held):
                 f"client must be a weaviate.WeaviateClient or WeaviateAsyncClient, got "
                 f"{type(self.given).__name__}"
             )
+
+    def __repr__(self) -> str:
+        return "the client that was passed in"
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a retriever on a client that was passed in cannot be pickled: make it from a url")

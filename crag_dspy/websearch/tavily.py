@@ -145,6 +145,8 @@ class TavilySearch(Held):
         address = urlsplit(self.base_url)
         if address.scheme not in ("http", "https") or not address.hostname:
             raise ConfigError(f"base_url must be an http(s) address, got {self.base_url!r}")
+        if address.username is not None or address.password is not None:
+            raise ConfigError("base_url must hold no user and no password, which messages would show")
         live = {
             "_key": Secret(key, KEY_VARIABLE),
             "_retry": Retry(self.timeout, self.retries, self.backoff),

@@ -551,10 +551,19 @@ def test_a_bad_argument_is_named_before_any_work(options: dict[str, Any], named:
         WeaviateRetriever.from_url("http://localhost:8080", "Articles", **options)
 
 
-@pytest.mark.parametrize("url", ["localhost:8080", "ftp://localhost", "", "http://"])
+@pytest.mark.parametrize(
+    "url", ["localhost:8080", "ftp://localhost", "", "http://", "http://localhost:8080/v1"]
+)
 def test_a_bad_address_is_named(url: str) -> None:
     with pytest.raises(ConfigError, match="url"):
         WeaviateRetriever.from_url(url, "Articles")
+
+
+@pytest.mark.parametrize("make", [WeaviateRetriever.from_url, WeaviateRetriever.cloud])
+def test_a_password_in_the_address_is_refused_and_not_repeated(make: Any) -> None:
+    with pytest.raises(ConfigError, match="no password") as caught:
+        make("https://ada:planted-pw@localhost:8080", "Articles")
+    assert "planted-pw" not in str(caught.value)
 
 
 @pytest.mark.parametrize("filters", ["lang = de", 5, {"lang": None}, {"lang": []}, {"lang": {"not": "de"}}])

@@ -568,6 +568,7 @@ def test_a_failure_is_not_cached(
         ({"retries": -1}, "retries"),
         ({"backoff": -0.5}, "backoff"),
         ({"base_url": "api.tavily.com"}, "base_url"),
+        ({"base_url": "https://ada:pw@api.tavily.com"}, "no password"),
         ({"include_domains": "wikipedia.org"}, "include_domains"),
         ({"prefer_domains": [""]}, "prefer_domains"),
         ({"include_domains": ["a.com"], "prefer_domains": ["b.com"]}, "prefer_domains"),
