@@ -43,6 +43,10 @@ class GraderError(CragError):
     """A grader that could judge nothing at all. A single text it cannot judge is a score of None instead."""
 
 
+class JudgeError(CragError):
+    """A judge of answers (a language model, or the source it checks against) that failed: the answer has no score."""
+
+
 class TrainingError(CragError):
     """Training that cannot go on: a loss that is NaN or infinite. The last checkpoint is from before it."""
 

@@ -208,6 +208,16 @@ def action_accuracy(
     )
 
 
+def factscore(
+    example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
+) -> Score:
+    """FActScore of a long answer, judged by the configured language model against the example's own `passages` or
+    `context`: see `FactScore`, which takes another judge, another source and another length penalty."""
+    from crag_dspy.optimize.factscore import FactScore
+
+    return FactScore()(example, pred)
+
+
 # By name, for command lines and configurations.
 METRICS: dict[str, Metric] = {
     metric.__name__: metric
@@ -221,6 +231,7 @@ METRICS: dict[str, Metric] = {
         grounded,
         abstention,
         action_accuracy,
+        factscore,
     )
 }
 
