@@ -39,8 +39,12 @@ def corrective(
         grader, search, **settings: those of `CorrectiveRetriever`.
 
     Raises:
-        ConfigError: the program has no such attribute, which names the ones it has; or is one of this library's.
+        ConfigError: the program has no such attribute (names the ones it has), is one of this library's, or no module.
     """
+    if not isinstance(program, dspy.Module):
+        raise ConfigError(
+            f"program must be a dspy.Module, got {type(program).__name__}: CorrectiveRetriever corrects others"
+        )
     if isinstance(program, Saved):
         raise ConfigError(
             f"{type(program).__name__} is of this library: RAG corrected is CRAG, and SelfRAG corrected is SelfCRAG, "
@@ -140,11 +144,12 @@ class CorrectedRM(Held):
 
 def as_rm(corrective: CorrectiveRetriever) -> CorrectedRM:
     """The retriever as DSPy's configured retrieval model; its own `retrieve` must then be given, not None."""
-    return CorrectedRM(corrective)
+    return CorrectedRM(check_corrective(corrective))
 
 
 def as_tool(corrective: CorrectiveRetriever, name: str = "search_evidence") -> dspy.Tool:
     """The retriever as a tool for `dspy.ReAct` and function calling: a question in, checked evidence out."""
+    check_corrective(corrective)
 
     def search_evidence(question: str) -> str:
         """Find passages that answer a question; what is irrelevant has been removed and the web was asked if needed."""
@@ -158,6 +163,15 @@ class EvidenceTool(dspy.Tool):
 
     async def acall(self, **kwargs: Any) -> Any:
         return await in_thread(self, **kwargs)
+
+
+def check_corrective(given: Any) -> CorrectiveRetriever:
+    """`given`, when it is what the adapters adapt. Raises ConfigError that says how to make one."""
+    if isinstance(given, CorrectiveRetriever):
+        return given
+    inner = isinstance(getattr(given, "corrective", None), CorrectiveRetriever)
+    fix = "pass its .corrective" if inner else "pass CorrectiveRetriever(it, search=...)"
+    raise ConfigError(f"a CorrectiveRetriever is needed, got {type(given).__name__}: {fix}")
 
 
 def _places(module: dspy.Module, seen: set[int]) -> Iterator[list[Any]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.knowledge import as_data, quoted
+from crag_dspy.plug import check_corrective
 
 if TYPE_CHECKING:
     from crag_dspy.corrective import CorrectiveRetriever
@@ -29,6 +30,7 @@ def as_langchain(corrective: CorrectiveRetriever) -> Any:
 
     Evidence from the web stands between markers in the document's text (see `quoted`).
     """
+    check_corrective(corrective)
     try:
         from langchain_core.documents import Document
         from langchain_core.retrievers import BaseRetriever
@@ -56,6 +58,7 @@ def as_llama_index(corrective: CorrectiveRetriever) -> Any:
     Evidence from the web stands between markers in the node's text (see `quoted`), and the language model is shown
     nothing of its metadata but the origin.
     """
+    check_corrective(corrective)
     try:
         from llama_index.core.retrievers import BaseRetriever
         from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode

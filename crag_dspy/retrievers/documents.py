@@ -86,14 +86,15 @@ def digest_of(document: Passage) -> str:
     return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
 
 
-def metadata_json(document: Passage) -> str:
+def metadata_json(document: Passage, where: str = "") -> str:
     """The metadata as JSON, "" for none. Raises ConfigError naming the document when it is not JSON data."""
     if not document.metadata:
         return ""
     try:
         return json.dumps(dict(document.metadata), sort_keys=True)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"document {document.id!r}: field 'metadata' is not JSON data: {error}") from error
+        named = where or f"document {document.id!r}"
+        raise ConfigError(f"{named}: field 'metadata' is not JSON data: {error}") from error
 
 
 def _each_once(documents: Iterable[tuple[Passage, str]]) -> Iterator[tuple[Passage, str]]:
@@ -213,6 +214,7 @@ def _from_fields(fields: Mapping[str, Any], where: str) -> Passage:
     )
     if not document.text.strip():
         raise ConfigError(f"{where}: field 'text' is empty")
+    metadata_json(document, where)
     return document if document.id else replace(document, id=f"content-{digest_of(document)[:16]}")
 
 

@@ -149,7 +149,7 @@ def test_documents_given_in_python() -> None:
     [
         ([{"id": "a", "text": "1"}, {"id": "a", "text": "2"}], r"documents\[1\].*documents\[0\]"),
         (["fine", ""], r"documents\[1\]: field 'text' is empty"),
-        ([Passage("x", metadata={"when": object()})], "field 'metadata' is not JSON"),
+        ([Passage("x", metadata={"when": object()})], r"documents\[0\]: field 'metadata' is not JSON"),
     ],
 )
 def test_a_document_that_cannot_be_stored_is_named(documents: list[Any], message: str) -> None:
