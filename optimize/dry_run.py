@@ -1,7 +1,8 @@
 """Running a program without its language models: how many calls does a question take, and what would they read?
 
-Retrieval and grading are real, since they decide which calls are made; the web is not searched. A reply is a stand-in
-that leads to the most calls (a reflection that is never content), so a count is an upper bound for such programs.
+Retrieval and grading are real, since they decide which calls are made; the web is not searched. Every text that a
+model would write is a stand-in: once "no", and once a word that decides nothing, since a reflecting program goes on
+after the one or the other. The larger count stands.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ import dspy
 from crag_dspy.errors import ConfigError
 from crag_dspy.matching import contains_answer
 from crag_dspy.optimize.predictors import predictors_of
+from crag_dspy.optimize.remember import remember
 from crag_dspy.passages import Passage
 from crag_dspy.settings import Settings
 from crag_dspy.steps import Search
+
+STAND_INS = ("no", "partially")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class _Replies(dspy.Adapter):
         super().__init__()
         self.rendering = rendering
         self.prompts: list[int] = []
+        self.text = STAND_INS[0]
         self._lock = threading.Lock()
 
     def __call__(
@@ -50,7 +55,8 @@ class _Replies(dspy.Adapter):
         messages = self.rendering.format(signature, demos, inputs)
         with self._lock:
             self.prompts.append(sum(len(str(message.get("content", ""))) for message in messages))
-        return [{name: _stand_in(field.annotation) for name, field in signature.output_fields.items()}]
+        fields = signature.output_fields.items()
+        return [{name: _stand_in(field.annotation, self.text) for name, field in fields}]
 
     async def acall(
         self, lm: Any, lm_kwargs: Any, signature: Any, demos: Any, inputs: dict[str, Any]
@@ -69,15 +75,21 @@ def calls_a_question(
     step = max(1, math.ceil(len(examples) / sample))
     counts, sizes, failure = [], [], None
     with _without_models(program) as (copy, replies):
+        remember(copy)  # the second time is for the replies only
         for example in examples[::step]:
-            replies.prompts.clear()
-            try:
-                copy(**example.inputs())
-            except Exception as error:  # noqa: BLE001 - one odd question must not forbid the estimate
-                failure = error
-                continue
-            counts.append(len(replies.prompts))
-            sizes.append(sum(replies.prompts))
+            found = []
+            for replies.text in STAND_INS:
+                replies.prompts.clear()
+                try:
+                    copy(**example.inputs())
+                except Exception as error:  # noqa: BLE001 - one odd question must not forbid the estimate
+                    failure = error
+                    continue
+                found.append((len(replies.prompts), sum(replies.prompts)))
+            if found:
+                most, size = max(found)
+                counts.append(most)
+                sizes.append(size)
     if not counts:
         raise ConfigError(
             f"the program cannot be run on its examples: {failure or 'there are none'}"
@@ -163,15 +175,15 @@ def _placeholder() -> dspy.LM:
     return dspy.LM("none/dry-run", engine=_NoEngine(), cache=False, num_retries=0)
 
 
-def _stand_in(annotation: Any) -> Any:
-    """A value of the field's type. "no" is the reply after which a reflecting program tries again."""
+def _stand_in(annotation: Any, text: str) -> Any:
+    """A value of the field's type."""
     kind = get_origin(annotation) or annotation
     if kind is Literal:
         return get_args(annotation)[0]
     if inspect.isclass(kind):
         if issubclass(kind, enum.Enum):
             return next(iter(kind))
-        for base, value in ((str, "no"), (bool, False), (int, 0), (float, 0.0)):
+        for base, value in ((str, text), (bool, False), (int, 0), (float, 0.0)):
             if issubclass(kind, base):
                 return value
         if issubclass(kind, (list, tuple, set, dict)):

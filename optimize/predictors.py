@@ -13,6 +13,9 @@ from crag_dspy.errors import ConfigError
 from crag_dspy.saving import thawed
 from crag_dspy.steps import Grade
 
+# Several predictors under one name, where no predictor has it: how Self-RAG reflects.
+GROUPS = {"reflect": ("decide", "relevance", "support", "usefulness")}
+
 
 class Frozen(dspy.Module):
     """A predictor that is left as it is: it works, and no optimizer sees it."""
@@ -48,8 +51,8 @@ def choose(program: dspy.Module, wanted: Iterable[str] | None = None) -> list[st
     Args:
         wanted: names such as "rewrite", "generate", "corrective.rewrite". A name means the predictors whose full name
             or last part it is; where there are none, those below the module it names ("generate" for
-            "generate.predict"). None means all but a grader's: a grader with another prompt is another grader, and
-            thresholds do not fit it.
+            "generate.predict"), or those of a group ("reflect", see `GROUPS`). None means all but a grader's: a
+            grader with another prompt is another grader, and thresholds do not fit it.
 
     Raises:
         ConfigError: a name that no predictor has, with those there are.
@@ -68,9 +71,11 @@ def choose(program: dspy.Module, wanted: Iterable[str] | None = None) -> list[st
         ] or known
     chosen = set()
     for name in [wanted] if isinstance(wanted, str) else wanted:
-        found = [full for full in known if name in (full, _parts(full)[-1])] or [
-            full for full in known if name in _parts(full)
-        ]
+        found = (
+            [full for full in known if name in (full, _parts(full)[-1])]
+            or [full for full in known if name in _parts(full)]
+            or [full for full in known if _parts(full)[-1] in GROUPS.get(name, ())]
+        )
         if not found:
             near = difflib.get_close_matches(str(name), {part for full in known for part in _parts(full)}, 1)
             hint = f": did you mean {near[0]!r}?" if near else ""

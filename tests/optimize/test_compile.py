@@ -11,7 +11,7 @@ import dspy
 import pytest
 from dspy.lm15 import Usage
 
-from crag_dspy import CRAG, Passage
+from crag_dspy import CRAG, Passage, SelfCRAG, SelfRAG
 from crag_dspy.errors import ConfigError, StaleOutcomesError
 from crag_dspy.optimize.compile import compile_program, estimate
 from crag_dspy.optimize.compile_job import CompileJob
@@ -263,6 +263,44 @@ def test_only_the_chosen_predictors_change(lm: Any) -> None:
     assert after["generate"] == before["generate"]
 
 
+def test_reflections_can_be_compiled_alone(lm: Any) -> None:
+    """Self-RAG's judgements are four predictors; "reflect" means them."""
+    program = SelfCRAG(find, CountryGrader())
+    before = {name: predictor.dump_state() for name, predictor in predictors_of(program).items()}
+    with dspy.context(lm=lm):
+        compiled = compiled_by("copro", program, predictors=["reflect"], trainset=examples()[:8])
+    assert [name.split(".")[-1] for name in compiled.predictors] == [
+        "decide",
+        "relevance",
+        "support",
+        "usefulness",
+    ]
+    after = {name: predictor.dump_state() for name, predictor in predictors_of(compiled.candidate).items()}
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed
+    assert changed <= set(compiled.predictors)
+    with pytest.raises(ConfigError, match="no predictor is called 'reflect'"):
+        compiled_by("copro", crag(), predictors=["reflect"])
+
+
+@pytest.mark.parametrize(
+    ("make", "most"), [(lambda: SelfCRAG(find, CountryGrader()), 5), (lambda: SelfRAG(PASSAGES, k=3), 13)]
+)
+def test_an_estimate_of_a_reflecting_program_is_an_upper_bound(
+    make: Callable[[], Any], most: int, scripted_lm: Any
+) -> None:
+    """A model that is never quite content is asked whether to retrieve, and then four times a paragraph."""
+    program = make()
+    with dspy.context(lm=None):
+        told = estimate(program, examples(), contains_word)
+    halfway = scripted_lm(
+        {"verdict": ["no", *["yes"] * 9], "answer": "Paris", "support": "partially", "rating": "3"}
+    )
+    with dspy.context(lm=halfway):
+        program(question="What is the capital of France?")
+    assert len(halfway.requests) == told.a_question.most == most
+
+
 def test_a_wrong_name_is_told() -> None:
     with pytest.raises(
         ConfigError, match=r"did you mean 'generate'\? There are: corrective.rewrite, generate"
@@ -283,16 +321,17 @@ def test_a_compiled_program_is_compiled_further(lm: Any) -> None:
     assert third.before.n == 8
 
 
-def test_predictors_keep_their_own_language_model(lm: Any) -> None:
-    """Optimizers reset it, and the budget counts it."""
+def test_predictors_keep_their_own_language_model(lm: Any, tmp_path: Path) -> None:
+    """Optimizers reset it, the budget counts it, and a file, which cannot hold it, does not take it away."""
     program = crag()
     program.generate.lm = lm
     with dspy.context(lm=None):
-        compiled = compile_program(
-            program, examples(), contains_word, predictors=["generate"], budget=60, threads=1
-        )
+        compiled = compiled_by("bootstrap", program, budget=60, run=tmp_path / "run")
+        calls = len(lm.requests)
+        again = compiled_by("bootstrap", program, budget=60, run=tmp_path / "run")
     assert compiled.candidate.generate.lm is lm
-    assert len(lm.requests) == sum(compiled.lm_calls.values())
+    assert again.candidate.generate.lm is lm
+    assert len(lm.requests) == calls == sum(compiled.lm_calls.values())
 
 
 def test_what_was_compiled_is_saved_with_a_program_around_it(lm: Any) -> None:
