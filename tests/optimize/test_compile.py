@@ -361,18 +361,25 @@ def test_live_parts_that_cannot_be_copied_do_no_harm(lm: Any) -> None:
 
 def test_retrieval_and_grades_are_worked_out_once_for_all_candidates(lm: Any) -> None:
     asked: list[str] = []
+    graded: list[str] = []
 
     def counted(query: str, k: int) -> list[Passage]:
         asked.append(query)
         return find(query, k)
 
+    class Counted(CountryGrader):
+        def score(self, question: str, texts: Sequence[str]) -> list[float | None]:
+            graded.append(question)
+            return super().score(question, texts)
+
     with dspy.context(lm=lm):
         compiled = compiled_by(
-            "random_search", CRAG(counted, CountryGrader()), options={"num_candidate_programs": 4}
+            "random_search", CRAG(counted, Counted()), options={"num_candidate_programs": 4}
         )
     held, others = compiled.before.n, 20 - compiled.before.n
     # Once for the estimate, once to learn; the held-out questions before and after.
     assert len(asked) <= 12 + others + 2 * held
+    assert len(graded) <= 2 * (12 + others + 2 * held)  # a passage, and then its strips
 
 
 # Honesty
