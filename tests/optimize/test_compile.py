@@ -17,7 +17,7 @@ from crag_dspy.optimize.compile import compile_program, estimate
 from crag_dspy.optimize.compile_job import CompileJob
 from crag_dspy.optimize.metrics import contains_word
 from crag_dspy.optimize.optimizers import OPTIMIZERS
-from crag_dspy.optimize.predictors import predictors_of
+from crag_dspy.optimize.predictors import predictors_of, prompts_of
 from crag_dspy.optimize.runs import read_rows
 
 CAPITALS = {
@@ -651,6 +651,29 @@ def test_prompts_and_thresholds_in_turns(tmp_path: Path, lm: Any) -> None:
     assert compiled.after.mean == 1.0
     assert len(lm.requests) == sum(compiled.lm_calls.values()) <= 600
     assert compiled.lm_calls["thresholds"] > 0
+
+
+def test_a_step_of_a_turn_that_makes_it_worse_is_taken_back(tmp_path: Path, scripted_lm: Any) -> None:
+    """Prompts that spoil every answer are left out of the next step; the thresholds of the same turn are kept."""
+
+    class Spoiling:
+        def compile(self, student: dspy.Module, *, trainset: Any) -> dspy.Module:
+            student.generate.signature = student.generate.signature.with_instructions("Never answer.")
+            return student
+
+    def reply(request: Any) -> str:
+        country = request.inputs["question"].split()[-1].rstrip("?")
+        known = "Never answer" not in request.text and CAPITALS[country] in request.text
+        return CAPITALS[country] if known else "no idea"
+
+    program = CRAG(find, RoughGrader(), lambda query, max_results: ["Nothing."], upper=0.9, lower=0.0)
+    with dspy.context(lm=scripted_lm({"answer": reply, "query": "q"})):
+        compiled = compiled_by(Spoiling(), program, alternate=True, run=tmp_path / "run")
+    first, *_ = read_rows(tmp_path / "run" / "results.jsonl")
+    assert first["prompts"] <= first["before"]
+    assert prompts_of(compiled.candidate) == prompts_of(program)
+    assert compiled.candidate.settings.upper <= -0.2
+    assert compiled.after.mean == 1.0
 
 
 @pytest.mark.parametrize("budget", [150, 220, 330])
