@@ -9,13 +9,14 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.evaluator_train.pair_files import check_words, read_rows, soft_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,39 +28,13 @@ class Target:
     label: float
 
     def __post_init__(self) -> None:
-        for name in ("question", "text"):
-            value = getattr(self, name)
-            if not isinstance(value, str) or not value.strip():
-                raise ConfigError(f"{name} must be a text that is not empty, got {value!r}")
-        label = self.label
-        if isinstance(label, bool) or not isinstance(label, int | float) or not 0 <= label <= 1:
-            raise ConfigError(f"label must be a number in [0, 1], got {label!r}: 1 is relevant, 0 is not")
+        check_words(self.question, self.text)
+        object.__setattr__(self, "label", soft_label(self.label))
 
 
 def read_targets(path: Path | str) -> list[Target]:
-    """The pairs of a file. JSONL labels are any numbers in [0, 1]; for the other layouts see `pair_files`."""
-    from crag_dspy.evaluator_train.pair_files import read_pairs
-
-    file = Path(path)
-    if file.suffix != ".jsonl" or not file.is_file():
-        return [Target(pair.question, pair.text, float(pair.label)) for pair in read_pairs(file)]
-    targets = []
-    with file.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                targets.append(_target(file.name, number, line))
-    if not targets:
-        raise ConfigError(f"{file.name}: holds no pairs: expected lines of question, text and label")
-    return targets
-
-
-def _target(name: str, number: int, line: str) -> Target:
-    try:
-        row: Any = json.loads(line)
-        return Target(row["question"], row["text"], row["label"])
-    except (ValueError, TypeError, KeyError) as error:
-        problem = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise ConfigError(f"{name}:{number}: {problem}") from error
+    """The pairs of a file in any layout of `pair_files`; labels are numbers in [0, 1], or verdicts."""
+    return read_rows(path, lambda question, text, label, source, doc: Target(question, text, label))
 
 
 def split_by_question(targets: Sequence[Target], share: float) -> tuple[list[Target], list[Target]]:

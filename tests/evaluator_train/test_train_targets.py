@@ -40,7 +40,7 @@ def test_other_layouts_are_read_too(tmp_path: Path) -> None:
         ({"question": "q", "text": "t", "label": True}, "label must be a number"),
         ({"question": "q", "text": "t", "label": float("nan")}, "label must be a number"),
         ({"question": " ", "text": "t", "label": 1}, "question must be a text"),
-        ({"question": "q", "label": 1}, "'text' is missing"),
+        ({"question": "q", "label": 1}, "text is missing"),
         ([1, 2], r"pairs\.jsonl:2"),
     ],
 )
