@@ -164,6 +164,19 @@ def read_prices(args: argparse.Namespace) -> Prices:
     return Prices(search=args.price_search, kilotoken=args.price_kilotoken, second=args.price_second)
 
 
+def check_target(file: str | None) -> None:
+    """Whether a program can be saved there: told before the work that makes it, not after."""
+    if file is None:
+        return
+    from pathlib import Path
+
+    path = Path(file).expanduser()
+    if path.suffix != ".json":
+        raise ConfigError(f"--save must be a .json file, got {file}")
+    if not path.parent.is_dir():
+        raise ConfigError(f"--save {file}: there is no folder {path.parent}")
+
+
 def recorded(args: argparse.Namespace) -> dict[str, Any]:
     """The command line as a run records it."""
     plain = (str, int, float, bool, list, type(None))

@@ -24,6 +24,7 @@ from crag_dspy.optimize.command_line import (
     add_metric_arguments,
     add_program_arguments,
     add_question_arguments,
+    check_target,
     opened_program,
     read_metric,
     read_questions,
@@ -78,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compile; returns 0 whichever program is kept."""
+    check_target(args.save)
     options = _options(args.option)
     trainset, heldout = read_questions(args), _heldout(args)
     metric = read_metric(args)

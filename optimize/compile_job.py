@@ -20,9 +20,17 @@ from crag_dspy.optimize.compile_folder import opened, store_candidate, stored_ca
 from crag_dspy.optimize.division import divide
 from crag_dspy.optimize.dry_run import CallsAQuestion, calls_a_question, labelled_demos
 from crag_dspy.optimize.estimate import Estimate
-from crag_dspy.optimize.evaluate import Evaluation, check_devset, evaluate
+from crag_dspy.optimize.evaluate import Evaluation, check_devset, check_metric, evaluate
 from crag_dspy.optimize.optimizer_sizes import Task
-from crag_dspy.optimize.optimizers import OPTIMIZERS, PROPOSING, Plan, fitting_plan, plan_of, shuffled
+from crag_dspy.optimize.optimizers import (
+    OPTIMIZERS,
+    PROPOSING,
+    Plan,
+    checked_optimizer,
+    fitting_plan,
+    plan_of,
+    shuffled,
+)
 from crag_dspy.optimize.predictors import (
     choose,
     predictors_of,
@@ -68,16 +76,8 @@ class CompileJob:
             check_whole("budget", budget)
         check_whole("seed", seed, 0, 2**32 - 1)
         check_number("level", level, 0.5, 0.9999)
-        if isinstance(optimizer, str) and optimizer not in OPTIMIZERS:
-            raise ConfigError(
-                f"optimizer must be one of {', '.join(OPTIMIZERS)}, or a DSPy optimizer, got {optimizer!r}"
-            )
-        if not isinstance(optimizer, str) and not callable(getattr(optimizer, "compile", None)):
-            raise ConfigError(
-                f"optimizer must have compile(), as DSPy's have, got {type(optimizer).__name__}"
-            )
-        if not callable(metric):
-            raise ConfigError(f"metric must be a function, got {metric!r}")
+        optimizer = checked_optimizer(optimizer)
+        check_metric(metric)
         self.program = program
         self.metric = metric
         self.optimizer = optimizer

@@ -193,7 +193,7 @@ def named_metrics(metrics: Metrics) -> dict[str, Metric]:
     if isinstance(metrics, Mapping):
         named = {str(name): metric for name, metric in metrics.items()}
     else:
-        each = [metrics] if callable(metrics) else list(metrics)
+        each = [metrics] if callable(metrics) or isinstance(metrics, str) else list(metrics)
         named = {name_of(metric): metric for metric in each}
         if len(named) < len(each):
             raise ConfigError(
@@ -209,10 +209,21 @@ def named_metrics(metrics: Metrics) -> dict[str, Metric]:
     return named
 
 
+def check_metric(metric: Any) -> None:
+    """A metric is a function: a name would be "called" for every answer, and fail on each."""
+    if not callable(metric):
+        hint = f": pass metrics.{metric}, not its name" if isinstance(metric, str) else ""
+        raise ConfigError(f"metric must be a function, got {metric!r}{hint}")
+
+
 def check_devset(devset: Sequence[dspy.Example], metrics: Any = ()) -> None:
     """Find examples that cannot be asked or judged before any money is spent on the others."""
+    if not isinstance(devset, Sequence):
+        raise ConfigError(f"devset must be a list of examples, got {type(devset).__name__}: pass list(...)")
     if not devset:
         raise ConfigError("devset is empty: at least one example is needed")
+    for metric in metrics:
+        check_metric(metric)
     for i, example in enumerate(devset):
         try:
             asked = example.inputs().keys()

@@ -72,6 +72,27 @@ class Optimizer:
     chooses: bool = False
 
 
+def checked_optimizer(given: Any) -> Any:
+    """A name of `OPTIMIZERS`, also where DSPy's own was given ("MIPROv2"); an optimizer as it is.
+
+    Raises:
+        ConfigError: another name, a class, or something without `compile`.
+    """
+    if isinstance(given, str):
+        dspys = {entry.kind.__name__.lower(): name for name, entry in OPTIMIZERS.items()}
+        name = given if given in OPTIMIZERS else dspys.get(given.lower())
+        if name is None:
+            raise ConfigError(
+                f"optimizer must be one of {', '.join(OPTIMIZERS)}, or a DSPy optimizer, got {given!r}"
+            )
+        return name
+    if inspect.isclass(given):
+        raise ConfigError(f"optimizer must be made, not a class: pass {given.__name__}(...), or its name")
+    if not callable(getattr(given, "compile", None)):
+        raise ConfigError(f"optimizer must have compile(), as DSPy's have, got {type(given).__name__}")
+    return given
+
+
 def plans(name: str, task: Task) -> Iterator[Plan]:
     """The sizes of an optimizer from the most generous to the leanest.
 

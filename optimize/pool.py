@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import dspy
 from tqdm import tqdm
 
+from crag_dspy.arguments import check_whole
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -40,6 +42,8 @@ def run_each(
 
     Ctrl-C lets the items in flight end and starts no others; a second one does not wait.
     """
+    if threads is not None:
+        check_whole("threads", threads)
     count = threads or dspy.settings.num_threads or 1
     hidden = None if progress is None else not progress
     with tqdm(

@@ -265,7 +265,7 @@ class _Passages:
 def _read(path: Path) -> Row | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError as error:
         raise ConfigError(f"{path} is not JSON: {error}") from error

@@ -80,7 +80,10 @@ class Run:
         if folder is None:
             return cls(None, [], None)
         path = Path(folder).expanduser()
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:  # a file has the name, or nobody may write there
+            raise ConfigError(f"{path} cannot be the folder of a run: {error.strerror}") from error
         stored = _stored_config(path)
         if stored is not None and not fresh:
             _check(path, stored, kind, identity)

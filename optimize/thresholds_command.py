@@ -19,6 +19,7 @@ from crag_dspy.optimize.command_line import (
     add_metric_arguments,
     add_program_arguments,
     add_question_arguments,
+    check_target,
     opened_program,
     read_metric,
     read_questions,
@@ -61,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Search; returns 0."""
+    check_target(args.save)
     axes = _axes(args.grid)
     examples = read_questions(args)
     metric = read_metric(args)

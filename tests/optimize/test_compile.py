@@ -149,6 +149,12 @@ def test_every_optimizer_by_object(name: str, lm: Any) -> None:
     assert len(lm.requests) == sum(compiled.lm_calls.values()) <= compiled.estimate.lm_calls
 
 
+@pytest.mark.parametrize("name", ["MIPROv2", "BootstrapFewShotWithRandomSearch", "gepa", "LabeledFewShot"])
+def test_dspys_own_names_are_names_too(name: str) -> None:
+    told = estimate(crag(), examples(), contains_word, optimizer=name)
+    assert OPTIMIZERS[told.optimizer].kind.__name__.lower() == name.lower()
+
+
 # The budget
 
 
@@ -500,8 +506,9 @@ def test_labels_that_fit_no_predictor_are_told(lm: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"optimizer": "miprov2"}, "optimizer must be one of labeled, bootstrap"),
+        ({"optimizer": "mirpo"}, "optimizer must be one of labeled, bootstrap"),
         ({"optimizer": object()}, "must have compile"),
+        ({"optimizer": dspy.BootstrapFewShot}, r"pass BootstrapFewShot\(\.\.\.\), or its name"),
         ({"options": {"max_demos": 3}}, "BootstrapFewShot has no option 'max_demos'"),
         (
             {"options": {"max_bootstrapped_demos": 0}},

@@ -156,11 +156,14 @@ def test_a_share_is_held_out_when_nothing_is_named(command: Any, capsys: Any, tm
         (("--heldout", "none.jsonl"), r"none\.jsonl"),
         (("--heldout", "train.jsonl"), "both to learn from and held out"),
         (("--budget", "2"), "more than the budget of 2"),
+        (("--save", "crag"), r"--save must be a \.json file, got crag"),
+        (("--save", "made/crag.json"), "there is no folder made"),
     ],
 )
 def test_what_is_wrong_is_told(arguments: tuple[str, ...], message: str, command: Any) -> None:
     with pytest.raises(ConfigError, match=message):
         command(compile_command, *COMPILE, *arguments)
+    assert sys.modules["capitals_parts"].lm.requests == []  # type: ignore[attr-defined]
 
 
 def test_the_names_of_optimizers_are_those_of_the_table() -> None:

@@ -138,3 +138,17 @@ def test_a_program_without_settings_is_refused_before_any_run(searched: Any) -> 
         searched(dspy.Predict("question -> answer"))
     with pytest.raises(ConfigError, match="policy must be one of max, vote, got 'mean'"):
         searched(policy="mean")
+
+
+def test_arguments_of_the_wrong_kind_are_named_before_any_run(
+    searched: Any, capitals_devset: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"pass metrics\.contains_word, not its name"):
+        searched(metric="contains_word")
+    with pytest.raises(ConfigError, match=r"devset must be a list of examples, got list_iterator"):
+        searched(devset=iter(capitals_devset))
+    with pytest.raises(ConfigError, match="threads must be a whole number, at least 1"):
+        searched(threads=0)
+    (tmp_path / "taken").touch()
+    with pytest.raises(ConfigError, match="taken cannot be the folder of a run: File exists"):
+        searched(run=tmp_path / "taken")
