@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.optimize.paper_files import rows_of
 from crag_dspy.optimize.rows import example_of, with_options
 
 if TYPE_CHECKING:
@@ -175,11 +176,11 @@ def _parallel(path: Path, questions: list[str]) -> list[str]:
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    return [line for line in text.split("\n") if line.strip()]
+    # Blank rows count: without them a file with a row too many would look whole, and show another question's row.
+    rows = rows_of(path)
+    while rows and not rows[-1].strip():
+        rows.pop()
+    return rows
 
 
 def _object(row: Any, where: str) -> dict[str, Any]:

@@ -88,8 +88,9 @@ _GRADE: list[Example] = [
     {"question": "Who chose Ottawa as the capital?", "passage": _BEES[4:60], "verdict": "no"},
 ]
 _DECIDE: list[Example] = [
-    {"question": "Who chose Ottawa as the capital of Canada?", "verdict": "no"},
     {"question": "Say hello to my sister in three words.", "verdict": "yes"},
+    {"question": "Who chose Ottawa as the capital of Canada?", "verdict": "no"},
+    {"question": "Which animals make honey from nectar?", "verdict": "no"},
     {"question": "How long does a worker bee live in summer?", "verdict": "no"},
 ]
 _SUPPORT: list[Example] = [
