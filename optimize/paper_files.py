@@ -138,7 +138,8 @@ def _why(rows: Sequence[str], questions: Sequence[str]) -> str:
         if without > as_it_is:
             return (
                 f"row {first} is empty, and from there on each row belongs to the question before: without it, "
-                f"rows have {without:.0%} of their question's words, with it {as_it_is:.0%}. Delete row {first}, {leave_out}"
+                f"rows have {without:.0%} of their question's words, with it {as_it_is:.0%}. Delete row {first}, "
+                f"{leave_out}"
             )
     more = "a row was broken in two, or added" if len(rows) > len(questions) else "rows are missing"
     where = f" (row {empty[0]} is empty)" if empty else ""
