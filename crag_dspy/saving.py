@@ -36,11 +36,17 @@ class Saved(dspy.Module):
     """A module whose `save` and `load` keep DSPy's format and its promises under bad files and killed processes."""
 
     def save(self, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
-        """Write the state as JSON. A process killed meanwhile leaves the old file, not half a new one."""
+        """Write the state as JSON. A process killed meanwhile leaves the old file, not half a new one.
+
+        Raises:
+            StateError: the folder does not exist.
+        """
         target = Path(path)
         if target.suffix != ".json":  # a folder for `save_program=True`: DSPy's own, and its own warnings
             super().save(target, *args, **kwargs)
             return
+        if not target.parent.is_dir():
+            raise StateError(f"cannot save {target}: there is no folder {target.parent}")
         partial = target.with_name(f".{target.stem}.{os.getpid()}.json")
         try:
             super().save(partial, *args, **kwargs)

@@ -35,7 +35,15 @@ if TYPE_CHECKING:
 
 RUN = "runs/compile"
 # Names of `optimizers.OPTIMIZERS`, which is not imported here so that --help is quick.
-OPTIMIZERS = ("labeled", "bootstrap", "random_search", "mipro", "simba", "gepa", "copro")
+OPTIMIZERS = {
+    "labeled": "LabeledFewShot",
+    "bootstrap": "BootstrapFewShot",
+    "random_search": "BootstrapFewShotWithRandomSearch",
+    "mipro": "MIPROv2",
+    "simba": "SIMBA",
+    "gepa": "GEPA",
+    "copro": "COPRO",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program_arguments(parser)
     add_metric_arguments(parser)
     group = parser.add_argument_group("compiling")
-    group.add_argument("--optimizer", choices=OPTIMIZERS, default="bootstrap", help="default: bootstrap")
+    group.add_argument(
+        "--optimizer",
+        type=_optimizer,
+        choices=OPTIMIZERS,
+        default="bootstrap",
+        help="or DSPy's name of it, such as MIPROv2; default: bootstrap",
+    )
     group.add_argument(
         "--option",
         action="append",
@@ -121,6 +135,11 @@ def run(args: argparse.Namespace) -> int:
     if args.save:
         sys.stderr.write(f"Program saved to {args.save}.\n")
     return 0
+
+
+def _optimizer(text: str) -> str:
+    """Our name where DSPy's is given."""
+    return next((name for name, dspys in OPTIMIZERS.items() if dspys.lower() == text.lower()), text)
 
 
 def _heldout(args: argparse.Namespace) -> list[dspy.Example] | None:

@@ -312,6 +312,11 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["crag.json"]
 
 
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match=r"cannot save .*crag\.json: there is no folder .*none"):
+        learned().save(tmp_path / "none" / "crag.json")
+
+
 # Another grader
 
 
