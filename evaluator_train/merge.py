@@ -1,11 +1,18 @@
-"""Fold an adapter into its base: `crag-dspy merge-grader RUN/grader --out FOLDER` makes a portable grader."""
+"""Make a portable grader: `crag-dspy merge-grader RUN/grader --out FOLDER` folds the adapter into its base.
+
+With `--keep-adapter` base and adapter stay apart in one folder, as in the grader that ships: an int8 base loses nothing
+where its adapter was trained on those very weights, and a merged one would be rounded again.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from crag_dspy.errors import ConfigError
 
@@ -16,41 +23,99 @@ if TYPE_CHECKING:
 
 
 def merge(
-    source: Path | str, out: Path | str, *, storage: Storage = "fp32", name: str | None = None
+    source: Path | str,
+    out: Path | str,
+    *,
+    storage: Storage = "fp32",
+    name: str | None = None,
+    keep_adapter: bool = False,
+    **changes: Any,
 ) -> GraderSpec:
-    """Write the grader at `source` (its adapter merged) as whole weights.
+    """Write the grader at `source` as a folder that needs no other.
 
     Args:
         source: what `T5Grader.from_pretrained` opens: an adapter, a grader folder, a checkpoint, a hub id.
         out: a new folder.
         storage: "fp32", "bf16", or "int8" (a quarter of the size, full precision again once loaded).
         name: the grader's name; None keeps it.
+        keep_adapter: store the adapter beside the base, in bf16 unless `storage` is fp32, instead of merging it.
+        changes: other fields of grader.json, such as `window`, `overlap` and `trained_on`.
     """
-    from crag_dspy.graders.artefact import SPEC_FILE, save_artefact
+    from crag_dspy.graders.artefact import SPEC_FILE, GraderSpec, save_artefact
     from crag_dspy.graders.loading import open_grader
 
     target = Path(out)
     if (target / SPEC_FILE).exists():
         raise ConfigError(f"out: {target.name} already holds a grader: name another folder")
     opened = open_grader(source)
-    spec = opened.spec.model_copy(update={"base": "", "base_digest": "", **({"name": name} if name else {})})
+    plain = {**opened.spec.model_dump(), "base": "", "base_digest": "", **changes}
+    try:
+        spec = GraderSpec.model_validate(plain | ({"name": name} if name else {}))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(f"{first['loc'][0]}: {first['msg']}, got {first.get('input')!r}") from error
     head = opened.scorer.head.state_dict() if spec.head == "segments" else None
-    return save_artefact(
-        target, spec, tokenizer=opened.tokenizer, model=opened.scorer.backbone, head=head, storage=storage
-    )
+    model = opened.scorer.backbone
+    with tempfile.TemporaryDirectory() as scratch:
+        if keep_adapter:
+            model = _apart(source, opened.folder, spec.head, storage, Path(scratch))
+        return save_artefact(
+            target,
+            spec,
+            tokenizer=opened.tokenizer,
+            model=model,
+            head=head,
+            adapter=scratch if keep_adapter else None,
+            storage=storage,
+        )
+
+
+def _apart(source: Path | str, base: Path, head: str, storage: Storage, scratch: Path) -> Any:
+    """The base's own model; its adapter is written to `scratch`, naming no base."""
+    import torch
+
+    from crag_dspy.graders.artefact import ADAPTER_CONFIG, ADAPTER_FOLDER, ADAPTER_WEIGHTS, save_tensors
+    from crag_dspy.graders.backbones import load_backbone, read_json, tensors
+    from crag_dspy.graders.loading import resolve
+
+    folder, own = resolve(source), base / ADAPTER_FOLDER
+    if folder != base and own.is_dir():
+        raise ConfigError(f"{base.name} has an adapter of its own: merge that base first, or merge both")
+    adapter = own if folder == base else folder
+    if not (adapter / ADAPTER_WEIGHTS).is_file():
+        raise ConfigError(f"{folder.name} has no adapter to keep: leave out --keep-adapter")
+    dtype = torch.float32 if storage == "fp32" else torch.bfloat16
+    brought = {name: tensor.to(dtype) for name, tensor in tensors(adapter / ADAPTER_WEIGHTS).items()}
+    save_tensors(brought, scratch / ADAPTER_WEIGHTS)
+    config = {**read_json(adapter, ADAPTER_CONFIG), "base_model_name_or_path": ""}
+    (scratch / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    return load_backbone(base, head)[0]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("grader", help="an adapter or grader folder, or a hub id")
     parser.add_argument("--out", required=True, metavar="FOLDER")
     parser.add_argument("--storage", choices=("fp32", "bf16", "int8"), default="fp32")
+    parser.add_argument("--keep-adapter", action="store_true", help="store it beside the base, not merged")
     parser.add_argument("--name", help="default: the name it has")
+    parser.add_argument("--window", type=int, help="tokens of a text that are judged at once")
+    parser.add_argument("--overlap", type=int, help="tokens that two windows share")
+    parser.add_argument("--trained-on", nargs="+", metavar="TEXT", help="what grader.json says of the data")
     parser.add_argument("--json", action="store_true", help="one JSON line on stdout")
 
 
 def run(args: argparse.Namespace) -> int:
-    spec = merge(args.grader, args.out, storage=args.storage, name=args.name)
-    size = sum(path.stat().st_size for path in Path(args.out).iterdir())
+    given = {field: getattr(args, field) for field in ("window", "overlap", "trained_on")}
+    changes = {field: value for field, value in given.items() if value is not None}
+    spec = merge(
+        args.grader,
+        args.out,
+        storage=args.storage,
+        name=args.name,
+        keep_adapter=args.keep_adapter,
+        **changes,
+    )
+    size = sum(path.stat().st_size for path in Path(args.out).rglob("*") if path.is_file())
     if args.json:
         line = {"grader": str(args.out), "name": spec.name, "fingerprint": spec.fingerprint, "bytes": size}
         sys.stdout.write(json.dumps(line) + "\n")

@@ -1,4 +1,4 @@
-"""Platt and temperature scaling: logistic regression on one number, exact and deterministic."""
+"""Platt and temperature scaling: logistic regression on one number or a few, exact and deterministic."""
 
 from __future__ import annotations
 
@@ -92,13 +92,22 @@ def sigmoid(logits: Floats) -> Floats:
 
 
 def _newton(values: Floats, truth: Floats, *, with_shift: bool) -> tuple[float, float]:
-    """Minimise the log loss over a and b on standardised values; damped, so that every step improves it."""
+    weights, shift = logistic(values[:, None], truth, with_shift=with_shift)
+    return float(weights[0]), shift
+
+
+def logistic(values: Floats, truth: Floats, *, with_shift: bool = True) -> tuple[Floats, float]:
+    """(w, b) that make sigmoid(values @ w + b) the most likely probabilities of `truth` (0 or 1), on Platt's targets.
+
+    Newton's method on standardised columns of `values`, shape (n, k); damped, so that every step improves the log loss.
+    """
     positives = truth.sum()
     negatives = len(truth) - positives
     target = np.where(truth == 1, (positives + 1) / (positives + 2), 1 / (negatives + 2))
-    centre = float(values.mean()) if with_shift else 0.0
-    spread = float(np.sqrt(np.mean((values - centre) ** 2))) or 1.0
-    design = ((values - centre) / spread)[:, None]
+    centre = values.mean(0) if with_shift else np.zeros(values.shape[1])
+    spread = np.sqrt(np.mean((values - centre) ** 2, axis=0))
+    spread[spread == 0] = 1.0
+    design = (values - centre) / spread
     if with_shift:
         design = np.hstack([design, np.ones_like(design)])
     weights = np.zeros(design.shape[1])
@@ -116,8 +125,8 @@ def _newton(values: Floats, truth: Floats, *, with_shift: bool) -> tuple[float, 
         if trial >= loss:
             break  # the floor of double precision
         weights, loss = weights - size * step, trial
-    a = float(weights[0] / spread)
-    return a, float(weights[1] - a * centre) if with_shift else 0.0
+    found = weights[: values.shape[1]] / spread
+    return found, float(weights[-1] - found @ centre) if with_shift else 0.0
 
 
 def _smooth_loss(logits: Floats, target: Floats) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from crag_dspy.arguments import check_number
 from crag_dspy.errors import ConfigError
@@ -20,10 +20,11 @@ from crag_dspy.matching import words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from crag_dspy.evaluator_train.pair_files import Pair
+    from crag_dspy.evaluator_train.pair_files import Pair, SoftPair
 
 Split = Literal["train", "dev", "heldout"]
 SPLITS: tuple[Split, ...] = get_args(Split)
+AnyPair = TypeVar("AnyPair", "Pair", "SoftPair")
 RUN = 12  # words (characters of scripts without spaces) that two texts do not share by chance
 
 
@@ -78,13 +79,13 @@ def _made_from(pair: Pair) -> tuple[str, str]:
     return pair.question, pair.source.rpartition("/")[0]
 
 
-def without_leaks(splits: Mapping[Split, Sequence[Pair]]) -> dict[Split, list[Pair]]:
+def without_leaks(splits: Mapping[Split, Sequence[AnyPair]]) -> dict[Split, list[AnyPair]]:
     """Training without what dev or heldout holds, dev without what heldout holds, heldout as it is.
 
     A pair goes when its question or its text is in the other split, or when either shares a run of `RUN`
     words with a text there (a chunk that overlaps, a page copied under another name).
     """
-    kept: dict[Split, list[Pair]] = {}
+    kept: dict[Split, list[AnyPair]] = {}
     whole: set[str] = set()
     runs: set[str] = set()
     for split in reversed(SPLITS):
@@ -95,7 +96,7 @@ def without_leaks(splits: Mapping[Split, Sequence[Pair]]) -> dict[Split, list[Pa
     return {split: kept[split] for split in SPLITS}
 
 
-def _known(pair: Pair, whole: set[str], runs: set[str]) -> bool:
+def _known(pair: Pair | SoftPair, whole: set[str], runs: set[str]) -> bool:
     texts = (pair.question, pair.text)
     return any(_key(text) in whole or not runs.isdisjoint(_runs(text)) for text in texts)
 

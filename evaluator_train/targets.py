@@ -34,7 +34,10 @@ class Target:
 
 def read_targets(path: Path | str) -> list[Target]:
     """The pairs of a file in any layout of `pair_files`; labels are numbers in [0, 1], or verdicts."""
-    return read_rows(path, lambda question, text, label, source, doc: Target(question, text, label))
+    found: list[Target] = read_rows(
+        path, lambda question, text, label, source, doc: Target(question, text, label)
+    )
+    return found
 
 
 def split_by_question(targets: Sequence[Target], share: float) -> tuple[list[Target], list[Target]]:

