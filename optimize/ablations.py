@@ -72,10 +72,11 @@ def _changes(settings: Settings, name: str) -> dict[str, Any]:
     if name in ACTIONS:
         return {"actions": ACTIONS[name]}
     most = max(settings.k, settings.web_results)
-    return {
+    changes: dict[str, dict[str, Any]] = {
         "without refinement": {"strip_mode": "passage", "select": "none", "top_n": most},
         "without selection": {"select": "none"},
         "without web selection": {"select": "internal"},
         "without rewriting": {"rewrite": False},
         "other policy": {"policy": "vote" if settings.policy == "max" else "max"},
-    }[name]
+    }
+    return changes[name]

@@ -69,6 +69,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="short, claim, choice or long: sets generator and metric; with a file, another task on its questions",
     )
     group.add_argument(
+        "--judge",
+        metavar="MODEL",
+        help="of long answers: FActScore by this model (what dspy.LM takes, or local for that of the program), against "
+        "the questions' own passages or the knowledge base; without it, the share of their words in the evidence",
+    )
+    group.add_argument(
         "--limit-slow",
         type=int,
         metavar="N",
@@ -107,23 +113,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare; returns 0."""
-    from crag_dspy.optimize.compared_systems import GROUPS, systems_of
+    from crag_dspy.optimize.compared_systems import systems_of
+    from crag_dspy.optimize.graders_compared import print_graders, tuned_thresholds
 
     wanted = read_names("--systems", args.systems)
     seeds = read_numbers("--seeds", args.seeds)
     asked = list(_tasks(args))
     with opened_program(args) as program, _at_temperature(args.temperature):
         if args.graders is not None:
-            return _graders(args, program, asked[0].examples)
-        needs = any(name in GROUPS or name.endswith("-grader") for name in wanted)
-        tuned = _tuned(args, program) if args.tune_on is not None and needs else {}
+            return print_graders(args, program, read_names("--graders", args.graders), asked[0].examples)
+        tuned = tuned_thresholds(args, program, wanted)
         jobs = []
         for one in asked:
             crag = program if one.task is None else _task(one.task).program(program)
-            jobs.append((one, systems_of(crag, wanted, tuned)))
+            jobs.append((one, systems_of(crag, wanted, tuned), _metric(args, one, program)))
         if not _estimated(args, jobs, seeds):
             return 0
-        compared = {one.name: _compare(args, one, systems, seeds) for one, systems in jobs}
+        compared = {one.name: _compare(args, one, systems, metric, seeds) for one, systems, metric in jobs}
     _print(args, compared)
     sys.stderr.write(f"Kept in {args.run}: open {asked[0].run}/report.html\n")
     return 0
@@ -176,6 +182,24 @@ def _task(name: str) -> Any:
     return TASKS[name]
 
 
+def _metric(args: argparse.Namespace, one: Asked, program: Any) -> Any:
+    """What answers are judged by: --metric, the task's own, or FActScore where there is a judge for long ones."""
+    from crag_dspy.optimize.metrics import METRICS
+
+    if one.task is None or args.metric:
+        return read_metric(args)
+    if one.task != "long" or args.judge is None:
+        return METRICS[_task(one.task).metric]
+
+    import dspy
+
+    from crag_dspy.optimize.factscore import FactScore
+
+    own = all(example.get("passages") or example.get("context") for example in one.examples)
+    judge = dspy.settings.lm if args.judge == "local" else dspy.LM(args.judge)
+    return FactScore(judge, None if own else program.corrective.retrieve.part)
+
+
 def _options(
     args: argparse.Namespace, one: Asked, systems: Mapping[str, Any], seeds: Sequence[int]
 ) -> dict[str, Any]:
@@ -190,6 +214,7 @@ def _compare(
     args: argparse.Namespace,
     one: Asked,
     systems: Mapping[str, Any],
+    metric: Any,
     seeds: Sequence[int],
     first: int | None = None,
 ) -> Comparison:
@@ -197,7 +222,6 @@ def _compare(
 
     from crag_dspy.commands.demo_systems import token_counter
     from crag_dspy.optimize.compare import compare
-    from crag_dspy.optimize.metrics import METRICS
 
     count, unit = token_counter(dspy.settings.lm)
     task = None if one.task is None else _task(one.task)
@@ -205,7 +229,7 @@ def _compare(
     return compare(
         systems,
         one.examples[:first],
-        read_metric(args) if task is None or args.metric else METRICS[task.metric],
+        metric,
         count_tokens=count,
         unit=unit,
         threads=args.threads,
@@ -225,15 +249,15 @@ def probes_of(args: argparse.Namespace) -> int:
 
 
 def _estimated(
-    args: argparse.Namespace, jobs: Sequence[tuple[Asked, Mapping[str, Any]]], seeds: Sequence[int]
+    args: argparse.Namespace, jobs: Sequence[tuple[Asked, Mapping[str, Any], Any]], seeds: Sequence[int]
 ) -> bool:
     """Print the estimate; whether to go on."""
     from crag_dspy.optimize.compare_estimate import estimate_comparison
 
     found = []
-    for one, systems in jobs:
+    for one, systems, metric in jobs:
         if n := probes_of(args):
-            _compare(args, one, systems, seeds, n)
+            _compare(args, one, systems, metric, seeds, n)
         estimate = estimate_comparison(systems, one.examples, **_options(args, one, systems, seeds))
         found.append((one.name, estimate))
     out = sys.stdout if args.dry_run else sys.stderr
@@ -277,44 +301,3 @@ def _at_temperature(temperature: float | None) -> Iterator[None]:
         raise ConfigError(f"--temperature must be between 0 and 2, got {temperature}")
     with dspy.context(lm=dspy.settings.lm.copy(temperature=temperature)):
         yield
-
-
-# Graders
-
-
-def _tuning_questions(args: argparse.Namespace) -> Sequence[dspy.Example]:
-    from crag_dspy.optimize.datasets import load
-
-    return load(args.tune_on)
-
-
-def _tuned(args: argparse.Namespace, program: Any) -> dict[str, dict[str, float]]:
-    """Thresholds of the other graders, found on other questions than those of the comparison."""
-    from crag_dspy.optimize.ablations import GRADERS
-    from crag_dspy.optimize.compared_systems import grader_of
-    from crag_dspy.optimize.grader_actions import compare_graders
-
-    graders = {name: grader_of(name) for name in GRADERS.values()}
-    examples = _tuning_questions(args)
-    found = compare_graders(program, graders, examples, run=Path(args.run) / "tuning", tune_on=examples)
-    return {one.name: {"upper": one.thresholds.upper, "lower": one.thresholds.lower} for one in found.graders}
-
-
-def _graders(args: argparse.Namespace, program: Any, examples: Sequence[dspy.Example]) -> int:
-    """The paper's comparison of graders."""
-    from crag_dspy.optimize.compared_systems import grader_of
-    from crag_dspy.optimize.grader_actions import compare_graders
-
-    found = compare_graders(
-        program,
-        {name: grader_of(name) for name in read_names("--graders", args.graders)},
-        examples,
-        tune_on=None if args.tune_on is None else _tuning_questions(args),
-        run=Path(args.run) / "graders",
-        threads=args.threads,
-        seed=args.seed,
-        fresh=args.fresh,
-    )
-    text = json.dumps(found.to_json()) if args.json else found.markdown() if args.markdown else str(found)
-    sys.stdout.write(text + "\n")
-    return 0

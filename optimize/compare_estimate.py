@@ -72,7 +72,9 @@ class CompareEstimate:
         for one in self.systems:
             each = "? LM calls" if one.lm_calls is None else f"{one.lm_calls:.1f} LM calls"
             timed = "? s" if one.seconds is None else f"{one.seconds:.1f} s"
-            lines.append(f"  {one.name}: {one.left} of {one.questions} questions, {each} and {timed} each")
+            lines.append(
+                f"  {one.name}: {one.left} of {one.questions} questions left, {each} and {timed} each"
+            )
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -118,6 +120,7 @@ def _stored(folder: Path, wanted: set[str]) -> list[dict[str, Any]]:
 
 def _counted(program: dspy.Module, examples: Sequence[dspy.Example]) -> float | None:
     try:
-        return calls_a_question(program, examples, SAMPLE).mean
+        mean: float = calls_a_question(program, examples, SAMPLE).mean
+        return mean
     except ConfigError:  # a program that cannot be run without its model: the estimate says so
         return None

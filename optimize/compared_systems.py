@@ -66,7 +66,13 @@ def _made(crag: CRAG, name: str, tuned: Mapping[str, Mapping[str, float]]) -> Ma
 
 def _graded(crag: CRAG, name: str, tuned: Mapping[str, Mapping[str, float]]) -> CRAG:
     grader = GRADERS[name]
-    return with_grader(crag, grader_of(grader), **tuned.get(grader, {}))
+    made: CRAG = with_grader(crag, grader_of(grader), **tuned.get(grader, {}))
+    return made
+
+
+def other_graders(names: Sequence[str]) -> list[str]:
+    """What the graders are called that the systems of these names have in place of the program's."""
+    return [grader for name, grader in GRADERS.items() if "graders" in names or _dashed(name) in names]
 
 
 def grader_of(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -44,9 +45,9 @@ def curve_plot(curves: Curves) -> str:
 
 def _panel(points: Mapping[Any, Sequence[System]], below: str, above: str) -> str:
     xs = list(points)
-    low, high = min(xs), max(xs)
-    top = max(system.quality.high for found in points.values() for system in found)
-    ceiling = min(1.0, max(0.1, -(-top * 10 // 1) / 10))
+    low, high = float(min(xs)), float(max(xs))
+    top = max(float(system.quality.high) for found in points.values() for system in found)
+    ceiling = min(1.0, max(0.1, math.ceil(top * 10) / 10))
 
     def across(x: float) -> float:
         return LEFT + (WIDTH - LEFT - 24) * ((x - low) / (high - low) if high > low else 0.5)

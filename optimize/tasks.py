@@ -47,7 +47,9 @@ TASKS: Mapping[str, Task] = {
         Task("short", ShortAnswer, "contains_word", unsupported),  # PopQA
         Task("claim", ClaimCheck, "claim_accuracy", never_unsupported),  # PubHealth
         Task("choice", ChoiceAnswer, "choice_accuracy", never_unsupported),  # ARC-Challenge
-        Task("long", LongAnswer, "grounded", unsupported_sentences),  # Biography; FactScore needs a judge
+        Task(
+            "long", LongAnswer, "grounded", unsupported_sentences
+        ),  # Biography; FActScore where there is a judge
     )
 }
 

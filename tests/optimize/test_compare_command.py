@@ -135,6 +135,28 @@ def test_every_task_has_its_generator_and_metric(command: Any, capsys: Any) -> N
     assert "### short" in Path("runs/compare/comparison.md").read_text()
 
 
+def test_long_answers_are_judged_by_their_facts_where_there_is_a_judge(command: Any, capsys: Any) -> None:
+    rows = [
+        {
+            "question": "Tell me about France.",
+            "answers": ["Paris"],
+            "context": "Paris is the capital of France.",
+        }
+    ]
+    Path("lives.jsonl").write_text(json.dumps(rows[0]))
+    lm = sys.modules["compared_parts"].lm
+    lm.engine.script = {
+        **lm.engine.script,
+        "facts": "Paris is the capital of France.",
+    }
+    command("--systems", "rag", "--task", "long", "--judge", "local", "--json", questions="lives.jsonl")
+    found = json.loads(capsys.readouterr().out)
+    assert found["metric"] == "factscore"
+    assert any("facts" in request.fields for request in lm.requests)
+    command("--systems", "rag", "--task", "long", "--json", "--run", "runs/plain", questions="lives.jsonl")
+    assert json.loads(capsys.readouterr().out)["metric"] == "grounded"
+
+
 def test_seeds_need_a_temperature(command: Any, capsys: Any) -> None:
     with pytest.raises(ConfigError, match="2 seeds at temperature 0"):
         command("--systems", "rag", "--seeds", "0,1")
