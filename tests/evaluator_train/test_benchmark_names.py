@@ -86,7 +86,9 @@ def test_a_passage_can_be_judged_by_its_best_strip(tiny: Any, tmp_path: Path) ->
     alone = whole.score(question, strips)
     assert alone[0] != alone[1]
     by_strips = named_grader(f"strips:{folder}")
-    assert by_strips.score(question, ["\n\n".join(strips), strips[0]]) == pytest.approx([max(alone), alone[0]])
+    assert by_strips.score(question, ["\n\n".join(strips), strips[0]]) == pytest.approx(
+        [max(alone), alone[0]]
+    )
 
 
 def test_a_strip_that_cannot_be_judged_leaves_its_passage_open_unless_another_is_relevant() -> None:
