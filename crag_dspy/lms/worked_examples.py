@@ -31,6 +31,15 @@ _BEES = (
 _TEA = "[1] 茶：茶树原产于中国西南部，叶子含有咖啡因。"
 _WALL = "[1] 西安城墙：西安城墙建于明代，周长约十四公里。\n[2] 西安：西安是陕西省的省会。"
 
+_BRIDGE = "[1] 洛阳桥：这座石桥由泉州知州蔡襄在北宋主持建造，全长八百多米。\n[2] 洛阳桥：1988年，它成为重点文物。"
+_PANDA = "[1] 大熊猫：大熊猫主要栖息在四川、陕西和甘肃的山区，以竹子为食。"
+_SMALLPOX = (
+    "[1] 天花：1796年，英国乡村医生爱德华·詹纳首先试验了牛痘接种，后来挽救了无数人的生命。\n"
+    "[2] 天花：1980年，世界卫生组织宣布天花已被消灭。"
+)
+_TOWER = "[1] 台北101：大楼高508米，2004年落成，当时是世界最高的建筑。"
+
+# Chinese needs more of them: of 60 answers that stood in the context the bundled model gave 12 after two, 21 after six.
 _SHORT: list[Example] = [
     {"context": _CANADA, "question": "In which year was Ottawa chosen as the capital?", "answer": "1857"},
     {"context": _NILE, "question": "Into which sea does the Nile flow?", "answer": "the Mediterranean Sea"},
@@ -39,6 +48,10 @@ _SHORT: list[Example] = [
 _SHORT_ZH: list[Example] = [
     {"context": _TEA, "question": "茶树原产于哪里？", "answer": "中国西南部"},
     {"context": _WALL, "question": "西安城墙的周长是多少？", "answer": "约十四公里"},
+    {"context": _BRIDGE, "question": "谁主持建造了这座石桥？", "answer": "泉州知州蔡襄"},
+    {"context": _PANDA, "question": "大熊猫以什么为食？", "answer": "竹子"},
+    {"context": _SMALLPOX, "question": "牛痘接种是由谁首先试验的？", "answer": "爱德华·詹纳"},
+    {"context": _TOWER, "question": "台北101有多高？", "answer": "508米"},
 ]
 _LONG: list[Example] = [
     {
