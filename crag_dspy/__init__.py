@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crag_dspy.actions import Action, Thresholds, decide
-    from crag_dspy.baselines import RAG, SelfCRAG, SelfRAG
+    from crag_dspy.baselines import RAG, NoRetrieval, SelfCRAG, SelfRAG
     from crag_dspy.corrective import CorrectiveRetriever
     from crag_dspy.crag import CRAG
     from crag_dspy.errors import CragError
@@ -37,6 +37,7 @@ _HOMES = {
     "IndexSearch": "websearch.index",
     "LMGrader": "graders.lm",
     "LocalIndex": "retrievers.local",
+    "NoRetrieval": "baselines",
     "Passage": "passages",
     "PlainTextAdapter": "lms.plain_text",
     "RAG": "baselines",
@@ -65,6 +66,7 @@ __all__ = [
     "IndexSearch",
     "LMGrader",
     "LocalIndex",
+    "NoRetrieval",
     "Passage",
     "PlainTextAdapter",
     "SelfCRAG",

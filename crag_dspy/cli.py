@@ -43,8 +43,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "crag_dspy.optimize.benchmark_command",
         "make a benchmark with a web out of a SQuAD file",
     ),
+    "paper-data": (
+        "crag_dspy.optimize.paper_command",
+        "read the paper's own data, and refine its passages beside it",
+    ),
     "report": ("crag_dspy.optimize.report_command", "write the page of a run: one file, no server"),
     "make-pairs": ("crag_dspy.evaluator_train.pairs", "label question-text pairs to train a grader on"),
+    "public-pairs": (
+        "crag_dspy.evaluator_train.public_pairs",
+        "labelled pairs out of the published sets, split so that nothing leaks",
+    ),
+    "near-pairs": ("crag_dspy.evaluator_train.near", "find near texts for questions, for a teacher to judge"),
+    "soften-pairs": ("crag_dspy.evaluator_train.soften", "let a teacher give pairs soft labels"),
     "train-grader": ("crag_dspy.evaluator_train.train", "train a T5 grader, with LoRA or all weights"),
     "calibrate-grader": (
         "crag_dspy.evaluator_train.calibrate",

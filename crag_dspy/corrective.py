@@ -16,7 +16,7 @@ from crag_dspy.actions import Action, decide
 from crag_dspy.arguments import check_choice, check_question
 from crag_dspy.flow import Call, Flow, Together, adrive, drive
 from crag_dspy.graders.adapt import as_grader
-from crag_dspy.knowledge import compose
+from crag_dspy.knowledge import compose, quoted
 from crag_dspy.passages import Origin, Passage, Strip
 from crag_dspy.refine import distinct, select, strips_of, with_header
 from crag_dspy.retrievers.adapt import as_retriever
@@ -111,7 +111,7 @@ class CorrectiveRetriever(Saved):
             action=action,
             evidence=evidence,
             knowledge=compose(evidence),
-            passages=[strip.text for strip in evidence],
+            passages=[quoted(strip) for strip in evidence],
             queries=trace.queries,
             warnings=trace.warnings,
             trace=trace,

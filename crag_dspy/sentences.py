@@ -44,7 +44,9 @@ _ONLY_NUMBER = re.compile(r"[ \t]*\(?\d{1,3}[.)．][ \t]*$")
 _NEAR = 64
 # Many Chinese sentences, or marks that are never closed, take the segmenter quadratic time: it gets the text in runs of
 # about this length, which end where a paragraph or a sentence does.
-_RUN = re.compile(r".{800,}?(?:[。！？][”’」』〉》）)]*(?![。！？…．.”’」』〉》）)\"'\s])|\n\n(?!\s))|.+", re.S)
+_RUN = re.compile(
+    r".{800,}?(?:[。！？][”’」』〉》）)]*(?![。！？…．.”’」』〉》）)\"'\s])|\n\n(?!\s))|.+", re.S
+)
 # Nor does it get long runs of one mark or pair of marks (leaders, rules, litter), some of which it reads quadratically.
 _MARKS = re.compile(r"([^\w\s]{1,2}?)\1{31,}")
 

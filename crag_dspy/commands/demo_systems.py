@@ -17,9 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dspy
-
-from crag_dspy.baselines import RAG
+from crag_dspy.baselines import RAG, NoRetrieval
 from crag_dspy.config import build_part, language_model, read_config
 from crag_dspy.crag import CRAG
 from crag_dspy.graders.loading import shipped
@@ -35,24 +33,13 @@ MAX_TOKENS = 64  # of an answer: they are names, numbers and terms
 SETTINGS: dict[str, Any] = {"k": RAG_PASSAGES, "upper": 0.6, "lower": 0.2, "strip_threshold": 0.3, "top_n": 2}
 
 
-class ClosedBook(dspy.Module):
-    """The language model alone. Its prompt speaks of no context, which it would otherwise miss."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.predict = dspy.Predict("question -> answer")
-
-    def forward(self, context: str, question: str) -> dspy.Prediction:
-        return self.predict(question=question)
-
-
 @dataclass(frozen=True)
 class Systems:
     """What is compared. `count_tokens` counts in the `unit` that it names."""
 
     crag: CRAG
     rag: RAG
-    no_retrieval: RAG
+    no_retrieval: NoRetrieval
     lm: str
     grader: str
     count_tokens: Callable[[str], int]
@@ -81,7 +68,7 @@ def open_systems(
         yield Systems(
             crag=crag,
             rag=RAG(knowledge, k=RAG_PASSAGES),
-            no_retrieval=RAG(knowledge, k=0, generate=ClosedBook()),
+            no_retrieval=NoRetrieval(),
             lm=str(model.model),
             grader=crag.corrective.grade.part.name,
             count_tokens=count,
