@@ -66,7 +66,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.45,
         metavar="SHARE",
-        help="of articles that only the web has (default: 0.45); the rest is in neither",
+        help="of articles that only the web has (default: 0.45)",
+    )
+    parser.add_argument(
+        "--both",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="of articles that both have (default: 0); the rest is in neither",
     )
     parser.add_argument("--dev", type=int, metavar="N", help="dev questions (default: all there are)")
     parser.add_argument("--test", type=int, metavar="N", help="test questions (default: all there are)")
@@ -103,6 +110,7 @@ def run(args: argparse.Namespace) -> int:
         args.source,
         kb=args.kb,
         web=args.web,
+        both=args.both,
         test_share=args.test_share,
         dev=args.dev,
         test=args.test,
@@ -172,4 +180,9 @@ def _for_people(about: dict[str, Any], out: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-_WHERE = (("internal", "of the knowledge base"), ("web", "of the web"), ("none", "that nothing answers"))
+_WHERE = (
+    ("internal", "of the knowledge base"),
+    ("web", "of the web"),
+    ("both", "of both"),
+    ("none", "that nothing answers"),
+)

@@ -194,7 +194,7 @@ def _difference(change: PairedDifference | None) -> str:
 
 def _relative(system: System, name: str) -> str:
     value = system.relative.get(name)
-    return "" if value is None else f" ({value:+.0%})"
+    return "" if value is None else f" ({round(value, 2) + 0.0:+.0%})"  # never -0%
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ answers, so all rates together cost two runs a question.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +98,9 @@ class Robustness:
     def estimates(self) -> list[CompareEstimate]:
         """What is still to be done: for removal, and for every number of decoys."""
         return [
-            estimate_comparison({name: program}, self.asked(name, count), run=self._folder(count))
+            _labelled(
+                estimate_comparison({name: program}, self.asked(name, count), run=self._folder(count)), count
+            )
             for count, systems in self.systems.items()
             for name, program in systems.items()
         ]
@@ -163,6 +166,12 @@ class Robustness:
 
 def _degraded(systems: Mapping[str, dspy.Module]) -> dict[str, dspy.Module]:
     return {name: Degraded(program) for name, program in systems.items()}
+
+
+def _labelled(estimate: CompareEstimate, count: int) -> CompareEstimate:
+    if not count:
+        return estimate
+    return CompareEstimate([replace(one, name=f"{one.name}, {count} decoys") for one in estimate.systems])
 
 
 def _never_retrieves(program: dspy.Module) -> bool:

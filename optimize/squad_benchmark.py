@@ -22,8 +22,12 @@ from crag_dspy.sentences import language_of
 
 Row = dict[str, Any]
 
-PLACES = ("kb", "web", "neither")
-EXPECT = {"kb": "internal", "web": "web", "neither": "none"}  # the words of the sample's questions
+EXPECT = {
+    "kb": "internal",
+    "web": "web",
+    "both": "both",
+    "neither": "none",
+}  # the words of the sample's questions
 SPLITS = ("dev", "test")
 
 
@@ -56,6 +60,7 @@ def squad_benchmark(
     *,
     kb: float = 0.45,
     web: float = 0.45,
+    both: float = 0.0,
     test_share: float = 0.6,
     dev: int | None = None,
     test: int | None = None,
@@ -66,8 +71,10 @@ def squad_benchmark(
 
     Args:
         source: SQuAD JSON with at least two articles; a translation of it is dealt the same way.
-        kb, web: shares of the articles (by their questions) in the knowledge base and in the web, in (0, 1); what
-            they leave is in neither, and its questions have no answer in the documents.
+        kb, web: shares of the articles (by their questions) in the knowledge base alone and in the web alone, in
+            (0, 1).
+        both: the share in both, in [0, 1). What the three leave is in neither, and its questions have no answer in
+            the documents.
         test_share: share of the questions that are test's, where `articles.test` does not say which, in (0, 1).
         dev, test: questions a split; None keeps all. A larger number holds the smaller one's questions.
         articles: which articles are asked about, by title.
@@ -83,15 +90,17 @@ def squad_benchmark(
     for name, share in (("kb", kb), ("web", web), ("test_share", test_share)):
         if not 0 < share < 1:
             raise ConfigError(f"{name} must be between 0 and 1, got {share!r}")
-    if kb + web > 1 + 1e-9:
-        raise ConfigError(f"kb and web must add up to at most 1, got {kb} + {web}")
+    if not 0 <= both < 1:
+        raise ConfigError(f"both must be between 0 and 1, got {both!r}")
+    if kb + web + both > 1 + 1e-9:
+        raise ConfigError(f"kb, web and both must add up to at most 1, got {kb} + {web} + {both}")
     for name, count in (("dev", dev), ("test", test)):
         if count is not None and count < 1:
             raise ConfigError(f"{name} must be at least 1 question, got {count!r}")
     rows = [example.toDict() for example in load(source, format="squad")]
     sizes = Counter(str(row["document"]) for row in rows)
     groups = _groups(sizes, articles or Articles(), test_share, seed)
-    shares = {"kb": kb, "web": web, "neither": max(0.0, 1 - kb - web)}
+    shares = {"kb": kb, "web": web, "both": both, "neither": max(0.0, 1 - kb - web - both)}
     place = {
         title: where
         for name, titles in groups.items()
@@ -223,9 +232,10 @@ def _documents(source: str | Path, place: Mapping[str, str], lang: str) -> dict[
     found: dict[str, list[Row]] = {"kb": [], "web": []}
     for passage in squad_passages(source):
         where = place.get(passage.title or passage.id)  # CMRC has no titles: a paragraph is an article
-        if where in found:
-            title = passage.title.replace("_", " ")
-            found[where].append({"id": passage.id, "title": title, "text": passage.text, "lang": lang})
+        title = passage.title.replace("_", " ")
+        for name in ("kb", "web") if where == "both" else (where,):
+            if name in found:
+                found[name].append({"id": passage.id, "title": title, "text": passage.text, "lang": lang})
     for where, rows in found.items():
         if not rows:
             raise ConfigError(f"no article is left for {where}: use more articles, or a larger share")

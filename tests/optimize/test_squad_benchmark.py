@@ -57,28 +57,34 @@ def command(*arguments: str | Path) -> int:
 
 @given(
     seed=st.integers(0, 50),
-    kb=st.sampled_from([0.3, 0.45, 0.6]),
-    web=st.sampled_from([0.3, 0.4]),
+    kb=st.sampled_from([0.3, 0.45, 0.5]),
+    web=st.sampled_from([0.2, 0.3]),
+    both=st.sampled_from([0.0, 0.1]),
     articles=st.integers(12, 20),
 )
 def test_an_article_is_in_one_place_and_one_split(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, kb: float, web: float, articles: int
+    tmp_path_factory: pytest.TempPathFactory, seed: int, kb: float, web: float, both: float, articles: int
 ) -> None:
     path = tmp_path_factory.mktemp("squad") / "tiny.json"
     path.write_text(json.dumps(squad(articles)), encoding="utf-8")
-    made = squad_benchmark(path, kb=kb, web=web, seed=seed)
-    where = {row["id"]: place for place, rows in made.documents.items() for row in rows}
-    places: dict[str, set[str]] = defaultdict(set)
-    for identity, place in where.items():
-        places[identity.split("#")[0]].add(place)
+    made = squad_benchmark(path, kb=kb, web=web, both=both, seed=seed)
+    where: dict[str, set[str]] = defaultdict(set)
+    for place, rows in made.documents.items():
+        for row in rows:
+            where[row["id"]].add(place)
+    places: dict[str, set[frozenset[str]]] = defaultdict(set)
+    for identity, each in where.items():
+        places[identity.split("#")[0]].add(frozenset(each))
     assert all(len(each) == 1 for each in places.values())
+    assert both > 0 or all(len(each) == 1 for each in where.values())
     splits: dict[str, set[str]] = defaultdict(set)
     for split, rows in made.questions.items():
         for row in rows:
             splits[row["document"]].add(split)
             assert row["split"] == split
-            found = {where.get(identity, "nowhere") for identity in row["relevant_ids"]}
-            assert found == {"internal": {"kb"}, "web": {"web"}, "none": set()}[row["expect"]]
+            found = {place for identity in row["relevant_ids"] for place in where[identity]}
+            expected = {"internal": {"kb"}, "web": {"web"}, "both": {"kb", "web"}, "none": set()}
+            assert found == expected[row["expect"]]
             assert bool(row["answers"]) == (row["expect"] != "none") == ("withheld" not in row)
             assert row["expect"] != "none" or row["document"] not in places
     assert all(len(each) == 1 for each in splits.values())
@@ -154,6 +160,7 @@ def test_articles_by_title_number_and_file(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"kb": 1.0}, "kb must be between 0 and 1"),
+        ({"both": -0.1}, "both must be between 0 and 1"),
         ({"kb": 0.7, "web": 0.7}, "must add up to at most 1"),
         ({"test": 0}, "test must be at least 1 question"),
         ({"articles": Articles(only=["Paris"])}, "no article 'Paris'"),
