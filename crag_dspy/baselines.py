@@ -85,7 +85,7 @@ class RAG(Saved):
             action=None,
             evidence=evidence,
             knowledge=knowledge,
-            grounded=bool(evidence) and answer is not None,
+            grounded=bool(evidence) and answer is not None and not is_abstention(answer),
             queries=[],
             warnings=trace.warnings,
             trace=trace,

@@ -53,9 +53,11 @@ class ClosedBook(dspy.Module):
 
 def _without_context(generate: Any) -> dspy.Module:
     if isinstance(generate, dspy.Predict):
-        return dspy.Predict(_bookless(generate.signature))  # not its demos, which answer from a context
+        return _as_asked(dspy.Predict(_bookless(generate.signature)), generate)
     if isinstance(generate, dspy.ChainOfThought):
-        return dspy.ChainOfThought(_bookless(generate.predict.signature.delete("reasoning")))
+        alone = dspy.ChainOfThought(_bookless(generate.predict.signature.delete("reasoning")))
+        _as_asked(alone.predict, generate.predict)
+        return alone
     if isinstance(generate, dspy.Module):
         return generate
     if isinstance(generate, str) or (inspect.isclass(generate) and issubclass(generate, dspy.Signature)):
@@ -64,6 +66,12 @@ def _without_context(generate: Any) -> dspy.Module:
         f"generate must be a signature or a dspy.Module, got {type(generate).__name__}: "
         "for example generate='question -> answer'"
     )
+
+
+def _as_asked(alone: dspy.Predict, generate: dspy.Predict) -> dspy.Predict:
+    """By the same language model with the same options; not its demos, which answer from a context."""
+    alone.lm, alone.config = generate.lm, dict(generate.config)
+    return alone
 
 
 def _bookless(signature: Any) -> Any:

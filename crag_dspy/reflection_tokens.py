@@ -30,6 +30,9 @@ _OTHERS = ("[Continue to Use Evidence]", "<paragraph>", "</paragraph>")
 _ALL = (RETRIEVE, NO_RETRIEVE, RELEVANT, IRRELEVANT, *SUPPORT, *UTILITY, *_OTHERS)
 _TOKEN = re.compile("|".join(map(re.escape, _ALL)), re.I)
 _END = re.compile(r"</s>|<\|endoftext\|>|<paragraph>|\n\s*### Instruction", re.I)
+# What gives the official prompt its structure: a page that writes its own "### Response:" would answer for the model.
+_HEADING = re.compile(r"#{2,}(?=\s*(?:instruction|input|response)\b)", re.I)
+_MARK = re.compile(r"<(?=/?s>|\|endoftext\|>)", re.I)
 
 # What the checkpoints were asked in the official evaluation; a question of fact is asked as it is.
 _INSTRUCTIONS: tuple[tuple[Any, str], ...] = (
@@ -73,13 +76,13 @@ def prompt_of(question: str, paragraph: str | None = None, *, instruction: str =
     """The official prompt, with a paragraph when there is one."""
     asked = f"{instruction}\n\n### Input:\n{_harmless(question)}" if instruction else _harmless(question)
     prompt = f"### Instruction:\n{asked}\n\n### Response:\n"
-    return prompt if paragraph is None else f"{prompt}{RETRIEVE}<paragraph>{paragraph}</paragraph>"
+    return prompt if paragraph is None else f"{prompt}{RETRIEVE}<paragraph>{_harmless(paragraph)}</paragraph>"
 
 
 def paragraph_of(strips: Sequence[Strip]) -> str:
     """Evidence as one paragraph: the text under its title for a passage alone, the strips in a row otherwise.
 
-    Reflection tokens that stand in the text are taken apart: no page judges itself.
+    Reflection tokens and the prompt's own marks that stand in the text are taken apart: no page judges itself.
     """
     if len(strips) == 1:
         title = strips[0].passage.title.strip()
@@ -89,7 +92,9 @@ def paragraph_of(strips: Sequence[Strip]) -> str:
 
 
 def _harmless(text: str) -> str:
-    return _TOKEN.sub(lambda match: f"({match[0][1:-1]})", visible(text))
+    """Text that can neither judge itself nor end its part of the prompt; what is harmless already stays as it is."""
+    apart = _TOKEN.sub(lambda match: f"({match[0][1:-1]})", visible(text))
+    return _MARK.sub("‹", _HEADING.sub("", apart))
 
 
 def asking(lm: Any, prompt: str, *, most: int | None = None) -> Call:

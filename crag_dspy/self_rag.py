@@ -113,7 +113,8 @@ class SelfReflective(dspy.Module):
         return None if output is None else answer_of(output)
 
     def _flow(self, context: str | Sequence[str], question: str) -> Flow:
-        paragraphs = [text for text in ([context] if isinstance(context, str) else context) if text.strip()]
+        given = enumerate([context] if isinstance(context, str) else context)
+        paragraphs = [(i, text) for i, text in given if text.strip()]  # numbered as the caller counts them
         warnings: list[str] = []
         made = yield from self._reflected(paragraphs, question, warnings.append)
         best = winner(made, self.settings)
@@ -125,8 +126,7 @@ class SelfReflective(dspy.Module):
             warnings=list(dict.fromkeys(warnings)),
         )
 
-    def _reflected(self, paragraphs: Sequence[str], question: str, warn: Warn) -> Flow:
-        numbered = list(enumerate(paragraphs))
+    def _reflected(self, numbered: Sequence[tuple[int, str]], question: str, warn: Warn) -> Flow:
         if self.with_tokens:
             flows = [self._continued(i, text, question, warn) for i, text in numbered]
         elif self.settings.exhaustive or self.settings.combine == "sum":

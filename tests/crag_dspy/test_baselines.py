@@ -12,7 +12,7 @@ import dspy
 import pytest
 
 from crag_dspy import RAG, Passage, SelfRAG
-from crag_dspy.abstain import is_abstention
+from crag_dspy.abstain import abstention, is_abstention
 from crag_dspy.errors import ConfigError
 
 QUESTION = "When did the Ardent Bridge open?"
@@ -75,3 +75,10 @@ def test_a_file_from_before_k_was_saved_leaves_it(tmp_path: Path) -> None:
     del state["settings"]
     (tmp_path / "program.json").write_text(json.dumps(state))
     assert RAG(PASSAGES, k=7).load(tmp_path / "program.json").k == 7
+
+
+def test_saying_that_the_evidence_is_not_there_is_not_grounded(scripted_lm: Callable[..., Any]) -> None:
+    with dspy.context(lm=scripted_lm({"answer": abstention(QUESTION)})):
+        prediction = RAG(PASSAGES, k=2)(question=QUESTION)
+    assert is_abstention(prediction.answer)
+    assert not prediction.grounded

@@ -57,3 +57,16 @@ def test_small_models_get_the_examples_of_the_same_task(task: Any) -> None:
     alone = worked_examples(NoRetrieval(task).generate.predict.signature, {"question": QUESTION})
     given = worked_examples(task, {"question": QUESTION})
     assert alone == [{"question": e["question"], "answer": e["answer"]} for e in given] != []
+
+
+@pytest.mark.parametrize("kind", [dspy.Predict, dspy.ChainOfThought])
+def test_the_same_language_model_is_asked_with_the_same_options(
+    kind: Any, scripted_lm: Callable[..., Any]
+) -> None:
+    own, other = scripted_lm({"answer": "1931", "reasoning": "-"}), scripted_lm({"answer": "1800"})
+    generate = kind(ShortAnswer, max_tokens=7)
+    generate.set_lm(own)
+    with dspy.context(lm=other):
+        prediction = NoRetrieval(generate=generate)(question=QUESTION)
+    assert (prediction.answer, len(own.requests), other.requests) == ("1931", 1, [])
+    assert NoRetrieval(generate=generate).predictors()[0].config == {"max_tokens": 7}

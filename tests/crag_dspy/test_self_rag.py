@@ -285,3 +285,10 @@ def test_as_a_generator_it_reads_one_context(scripted_lm: Callable[..., Any]) ->
     assert (one.answer, one.paragraph, one.grounded) == ("1931", 0, True)
     assert is_abstention(none.answer)
     assert none.reflections == []
+
+
+def test_an_empty_paragraph_does_not_shift_the_others(scripted_lm: Callable[..., Any]) -> None:
+    with dspy.context(lm=scripted_lm(playing(OPINIONS))):
+        found = SelfReflective()(context=["", " ", PASSAGES[2].text], question=QUESTION)
+    assert (found.answer, found.paragraph) == ("1931", 2)
+    assert [each["paragraph"] for each in found.reflections] == [2]
