@@ -93,7 +93,7 @@ class Grader:
 web = IndexSearch([{"text": "The Ardent Bridge opened in 1931.", "id": "w"}])
 crag = CRAG(["Cats sleep."], Grader(), web, rewrite=False, no_evidence="abstain")
 found = crag.corrective(question="When did the Ardent Bridge open?")
-print(found.action.value, found.passages, found.warnings, "tavily" in sys.modules)
+print(found.action.value, [strip.text for strip in found.evidence], found.warnings, "tavily" in sys.modules)
 """
 
 
