@@ -37,7 +37,11 @@ def near_pairs(
 
     A question's texts depend on the seed and on the question, not on the other questions.
     """
-    for question in dict.fromkeys(questions):
+    asked: set[str] = set()
+    for question in questions:  # one at a time: a progress bar may be what is read
+        if question in asked:
+            continue
+        asked.add(question)
         random = Random(f"{seed}:{question}")
         found = [number for number in ranking(question, DRAWN[-1][1] + 1) if texts[number] != question]
         for start, end, count in DRAWN:

@@ -75,7 +75,8 @@ def compare(
         run: a folder with one run a system, so that a comparison that was interrupted goes on.
         seed, level: of the intervals and tests.
 
-    Seconds are of one process, system by system; replies from DSPy's cache take none.
+    Seconds are of one process, system by system. Replies from DSPy's cache are counted as calls, but take no seconds
+    and no tokens: `System.cached` says how many there were, and so does a line under the tables.
 
     Raises:
         ConfigError: no system, two whose names make one folder, a limit of the first system or of none, seeds without
@@ -86,14 +87,14 @@ def compare(
     judged = name_of(metric)
     measures = measures_of(metric, support, count_tokens)
     done: dict[str, list[Evaluation]] = {name: [] for name in systems}
-    for number, sample in enumerate(seeds):
+    for sample in seeds:
         with _sampled(sample, len(seeds)):
             for name, program in systems.items():
                 found = evaluate(
                     program,
                     devset[: limits.get(name, len(devset))],
                     measures,
-                    run=None if run is None else folder_of(run, name, sample if number else None),
+                    run=None if run is None else folder_of(run, name, sample or None),
                     threads=threads,
                     traces=True,
                     seed=seed,
@@ -123,7 +124,7 @@ def measures_of(
 
 
 def folder_of(run: str | Path, name: str, sample: int | None = None) -> Path:
-    """Where a system's answers are kept; `sample` for seeds after the first."""
+    """Where a system's answers are kept; `sample` for seeds other than 0, in whatever order they are given."""
     top = Path(run).expanduser()
     return (top if sample is None else top / "seeds" / str(sample)) / _folder_name(name)
 
@@ -199,7 +200,7 @@ def _system(
         return interval
 
     n = len(first.rows)
-    silent = sum(values["abstained"])
+    silent, answered = sum(values["abstained"]), sum(values["answered"])
     nothing = _chosen(values["abstained"], [not some for some in has_answer])
     relative = {
         measure: None if baseline is None else _relative(sum(baseline[key]), sum(values[key]))
@@ -217,12 +218,12 @@ def _system(
         hallucination_change=change("hallucinated"),
         abstained=silent / n,
         declined_rightly=sum(nothing) / len(nothing) if nothing else None,
-        unsupported=sum(values["unsupported"]) / (n - silent) if silent < n else None,
+        unsupported=sum(values["unsupported"]) / answered if answered else None,
         context_tokens=sum(values["context_tokens"]) / n,
         relative=relative,
         actions=dict(Counter(row["action"] for row in first.rows if row["action"])),
         by_seed=tuple(one.interval(metric).mean for one in evaluations),
-        **{cost: sum(values[cost]) / n for cost in COSTS},
+        **{cost: sum(values[cost]) / n for cost in (*COSTS, "cached")},
         failures=sum(len(one.failures) for one in evaluations),
     )
 
@@ -240,9 +241,9 @@ def _chosen(values: Sequence[float], chosen: Sequence[bool]) -> list[float]:
 
 @contextmanager
 def _sampled(sample: int, seeds: int) -> Iterator[None]:
-    """The language model as this seed draws from it; a single seed is the language model as it is."""
+    """The language model as this seed draws from it; seed 0 alone is the language model as it is."""
     lm = dspy.settings.lm
-    if seeds == 1 or lm is None:
+    if (seeds == 1 and sample == 0) or lm is None:
         yield
         return
     with dspy.context(lm=lm.copy(rollout_id=sample)):

@@ -122,7 +122,9 @@ def run(args: argparse.Namespace) -> int:
     with opened_program(args) as program, _at_temperature(args.temperature):
         if args.graders is not None:
             return print_graders(args, program, read_names("--graders", args.graders), asked[0].examples)
-        tuned = tuned_thresholds(args, program, wanted)
+        tuned = tuned_thresholds(
+            args, program, wanted, [example for one in asked for example in one.examples]
+        )
         jobs = []
         for one in asked:
             crag = program if one.task is None else _task(one.task).program(program)
@@ -165,6 +167,7 @@ def _tasks(args: argparse.Namespace) -> Iterator[Asked]:
         raise ConfigError("--metric is of one task: with several, each has its own metric")
     top = Path(args.run)
     alone = not files
+    names: set[str] = set()
     if own or alone or args.questions != "sample":
         task = own[0] if own else None
         yield Asked(
@@ -172,6 +175,11 @@ def _tasks(args: argparse.Namespace) -> Iterator[Asked]:
         )
     for task, file in files:
         name = f"{task}-{Path(file).stem}"
+        if name in names:
+            raise ConfigError(
+                f"--task {task}:{file}: two files would be kept as {name!r}: rename one of them"
+            )
+        names.add(name)
         questions = argparse.Namespace(**{**vars(args), "questions": file, "lang": None})
         yield Asked(name, task, read_questions(questions), top / name)
 
@@ -258,7 +266,10 @@ def _estimated(
     for one, systems, metric in jobs:
         if n := probes_of(args):
             _compare(args, one, systems, metric, seeds, n)
-        estimate = estimate_comparison(systems, one.examples, **_options(args, one, systems, seeds))
+        options = _options(args, one, systems, seeds)
+        if args.fresh and not probes_of(args):  # what is there will be thrown away
+            options["run"] = None
+        estimate = estimate_comparison(systems, one.examples, **options)
         found.append((one.name, estimate))
     out = sys.stdout if args.dry_run else sys.stderr
     if args.dry_run and args.json:

@@ -97,14 +97,12 @@ def estimate_comparison(
         wanted = {example_key(example) for example in asked}
         rows = [
             row
-            for number, sample in enumerate(seeds)
-            for row in (
-                [] if run is None else _stored(folder_of(run, name, sample if number else None), wanted)
-            )
+            for sample in seeds
+            for row in ([] if run is None else _stored(folder_of(run, name, sample or None), wanted))
         ]
-        timed = [row["cost"] for row in rows]
-        calls = sum(cost["lm_calls"] for cost in timed) / len(timed) if timed else _counted(program, asked)
-        seconds = sum(cost["seconds"] for cost in timed) / len(timed) if timed else None
+        made = [row["cost"]["lm_calls"] + row.get("cached", 0) for row in rows]
+        calls = sum(made) / len(rows) if rows else _counted(program, asked)
+        seconds = sum(row["cost"]["seconds"] for row in rows) / len(rows) if rows else None
         questions = len(wanted) * len(seeds)
         found.append(SystemEstimate(name, questions, questions - len(rows), calls, seconds))
     return CompareEstimate(found)

@@ -35,6 +35,7 @@ class System:
         actions: questions by action, of the first seed; empty for a system that takes none.
         by_seed: the quality of every seed.
         searches, lm_calls, tokens, seconds: a question on average.
+        cached: of the lm_calls, those that DSPy's cache answered; their tokens and seconds are not counted.
         failures: questions on which it failed; they are wrong, and neither covered nor hallucinated.
     """
 
@@ -58,6 +59,7 @@ class System:
     lm_calls: float
     tokens: float
     seconds: float
+    cached: float
     failures: int
 
     def to_json(self) -> dict[str, Any]:
@@ -100,6 +102,8 @@ class Comparison:
                 parts.append("  ".join([name.ljust(widths[0]), *aligned]))
             parts.append("")
         parts[-1] = f"context in {self.unit}"
+        if note := self._cache_note():
+            parts.append(note)
         return "\n".join(parts) if self.few is None else "\n".join([*parts, "", str(self.few)])
 
     def markdown(self) -> str:
@@ -108,6 +112,8 @@ class Comparison:
         for header, rows in self._tables():
             lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
             parts.append("\n".join("| " + " | ".join(row) + " |" for row in lines))
+        if note := self._cache_note():
+            parts.append(f"{note[0].upper()}{note[1:]}.")
         if self.few is not None:
             parts.append(self.few.markdown())
         return "\n\n".join(parts)
@@ -122,6 +128,14 @@ class Comparison:
             "systems": [system.to_json() for system in self.systems],
             "few": None if self.few is None else self.few.to_json(),
         }
+
+    def _cache_note(self) -> str:
+        """Whose seconds are too few, when some replies took none."""
+        shares = {one.name: one.cached / one.lm_calls for one in self.systems if one.cached}
+        if not shares:
+            return ""
+        told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+        return f"seconds lack the replies that came from DSPy's cache ({told}): measure with cache=False"
 
     def _tables(self) -> list[tuple[list[str], list[list[str]]]]:
         return [

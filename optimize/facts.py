@@ -21,7 +21,8 @@ from crag_dspy.sentences import sentence_spans
 from crag_dspy.signatures.facts import SplitIntoFacts, VerifyFact
 
 _CITATION = re.compile(r"\s*\[\d+(?:\s*[,–-]\s*\d+)*\]")
-_BULLET = re.compile(r"^\s*(?:[-*•·–—]\s+|\(?\d{1,3}[.)、]\s*|[-*•]\s*(?=\S))")
+# "1.5 million" and "-5 degrees" begin with a number, not with a mark of a list.
+_BULLET = re.compile(r"^\s*(?:[-*•·–—]\s+|\(?\d{1,3}[.)、](?!\d)\s*|[-*•](?!\d)\s*(?=\S))")
 _NONE = re.compile(r"\W*(?:none|no(?: atomic| independent)? facts?|n/?a|无|無|没有|沒有)\W*", re.I)
 
 

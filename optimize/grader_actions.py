@@ -21,6 +21,7 @@ import dspy
 from crag_dspy.actions import Action, Policy, Thresholds, decide
 from crag_dspy.corrective import CorrectiveRetriever, titled
 from crag_dspy.errors import ConfigError
+from crag_dspy.optimize.compare import folder_of
 from crag_dspy.optimize.evaluate import check_devset
 from crag_dspy.optimize.fingerprints import devset_digest, example_key, program_identity
 from crag_dspy.optimize.intervals import Interval, PairedDifference, mean_interval, paired_difference
@@ -31,6 +32,7 @@ from crag_dspy.optimize.thresholds import best_thresholds
 
 if TYPE_CHECKING:
     from crag_dspy.crag import CRAG
+    from crag_dspy.passages import Passage
 
 TUNING = "tuning"
 
@@ -46,7 +48,7 @@ class GraderActions:
         actions: questions by triggered action.
         separation: how often a question whose passages answer it has a higher best score than one whose do not (ties
             count one half): 1 is perfect, 0.5 is chance; None without both kinds.
-        unjudged: texts that the grader could not judge, also on the `failures` questions where it raised.
+        unjudged: texts that the grader could not judge, also on the `failures` questions, where it or retrieval raised.
         seconds: a question on average.
     """
 
@@ -176,13 +178,14 @@ def compare_graders(
     rows: list[dict[str, Any]] = []
     for name, grader in graders.items():
         parts = CorrectiveRetriever(crag.corrective.retrieve.part, grader, k=crag.settings.k)
-        folder = None if run is None else Path(run).expanduser() / name.replace("/", "-")
+        folder = None if run is None else folder_of(run, name)
         options: dict[str, Any] = {"threads": threads, "progress": progress, "fresh": fresh}
+        rows = _graded(parts, devset, run=folder, **options)
         cuts = _own_thresholds(crag, parts)
         if tune_on is not None:
             tuning = None if folder is None else folder / TUNING
-            cuts = _best(_graded(parts, tune_on, run=tuning, **options), policy)
-        rows = _graded(parts, devset, run=folder, **options)
+            same = tune_on is devset  # graded already, which may have cost LM calls
+            cuts = _best(rows if same else _graded(parts, tune_on, run=tuning, **options), policy)
         one, right = _judged(name, rows, cuts, tune_on is not None, policy, first, level, seed)
         found.append(one)
         first = first or right
@@ -238,30 +241,35 @@ _K = "settings.k"
 
 
 def _row(key: str, example: dspy.Example, parts: CorrectiveRetriever) -> dict[str, Any]:
-    passages = parts.retrieve(query=example.question, k=parts.settings.k)
+    passages: list[Passage] | None = None
     scores: list[float | None] = []
     error = None
     start = time.perf_counter()
     try:
+        passages = parts.retrieve(query=example.question, k=parts.settings.k)
+        start = time.perf_counter()  # the grader's time alone
         if passages:
             scores = parts.grade(question=example.question, texts=[titled(p, p.text) for p in passages])
     except Exception as raised:  # noqa: BLE001 - one question can never end a batch; it is tried again the next time
-        scores, error = [None] * len(passages), f"{type(raised).__name__}: {raised}"[:300]
+        scores, error = [None] * len(passages or ()), f"{type(raised).__name__}: {raised}"[:300]
     seconds = time.perf_counter() - start
-    trace = {"passages": passages}
-    right = {
-        action.value: float(action_accuracy(example, dspy.Prediction(action=action, trace=trace)))
-        for action in Action
-    }
+    right = {action.value: _worth(example, action, passages) for action in Action}
     return {
         "key": key,
         "question": example.question,
-        "passages": [passage.id for passage in passages],
+        "passages": [passage.id for passage in passages or ()],
         "scores": scores,
         "right": right,
         "seconds": round(seconds, 4),
         "error": error,
     }
+
+
+def _worth(example: dspy.Example, action: Action, passages: list[Passage] | None) -> float:
+    """Of an action on these passages; nothing where retrieval failed, or INCORRECT would be right for want of them."""
+    if passages is None:
+        return 0.0
+    return float(action_accuracy(example, dspy.Prediction(action=action, trace={"passages": passages})))
 
 
 def _own_thresholds(crag: CRAG, parts: CorrectiveRetriever) -> Thresholds:

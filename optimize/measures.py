@@ -6,7 +6,7 @@
     abstained       it said that the evidence is not there
 
 so that covered + hallucinated + abstained is 1 for every question, but for the answers that are right and yet not
-supported: guessed from memory. Those count as covered AND as hallucinated.
+supported: guessed from memory. Those count as covered AND as hallucinated. A question that failed counts as none.
 """
 
 from __future__ import annotations
@@ -91,6 +91,11 @@ def measured(done: Evaluation, metric: str) -> dict[str, list[float]]:
     ]
     for cost in COSTS:
         found[cost] = [float(row["cost"][cost]) for row in done.rows]
+    found["answered"] = [float(said) for said in answered]
+    # A reply from DSPy's cache cost nothing now, but the program asked for it: without these, a system that is run
+    # after another with the same prompts would seem to need fewer calls.
+    found["cached"] = [float(row.get("cached", 0)) for row in done.rows]
+    found["lm_calls"] = [made + kept for made, kept in zip(found["lm_calls"], found["cached"], strict=True)]
     return found
 
 

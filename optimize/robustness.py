@@ -64,7 +64,9 @@ class Robustness:
         self.devset, self.rates, self.seed = devset, sorted(set(rates)), seed
         self.run = None if run is None else Path(run).expanduser()
         source = crag.corrective.retrieve.part
-        found = [answering(example, source, 2 * crag.settings.k) for example in devset]
+        most = max((_read_by(name, crag.settings.k) for name in names), default=0) + max(decoys, default=0)
+        # As deep as anything is read when what answers is left out, or a decoy is looked for.
+        found = [answering(example, source, 2 * most) for example in devset]
         pairs = list(zip(devset, found, strict=True))
         self.whole = [changed(example, [], names) for example, names in pairs]
         self.at = {
@@ -95,11 +97,16 @@ class Robustness:
         needed = [*self.whole, *(example for examples in self.at.values() for example in examples)]
         return list({example_key(example): example for example in needed}.values())
 
-    def estimates(self) -> list[CompareEstimate]:
-        """What is still to be done: for removal, and for every number of decoys."""
+    def estimates(self, fresh: bool = False) -> list[CompareEstimate]:
+        """What is still to be done: for removal, and for every number of decoys; all of it when it is begun afresh."""
         return [
             _labelled(
-                estimate_comparison({name: program}, self.asked(name, count), run=self._folder(count)), count
+                estimate_comparison(
+                    {name: program},
+                    self.asked(name, count),
+                    run=None if fresh else self._folder(count),
+                ),
+                count,
             )
             for count, systems in self.systems.items()
             for name, program in systems.items()
@@ -178,8 +185,14 @@ def _never_retrieves(program: dspy.Module) -> bool:
     return isinstance(program.program, NoRetrieval)
 
 
+def _read_by(name: str, k: int) -> int:
+    """How many passages a system of this name reads, where CRAG reads `k`."""
+    fixed = name.removeprefix("rag:")
+    return int(fixed) if name.startswith("rag:") and fixed.isdecimal() else k
+
+
 def _reading(name: str, count: int) -> str:
-    """A system's name where it reads `count` passages more."""
+    """A system's name where it reads `count` passages more; those that read k passages are told by their settings."""
     fixed = name.removeprefix("rag:")
     return f"rag:{int(fixed) + count}" if name.startswith("rag:") and fixed.isdecimal() else name
 

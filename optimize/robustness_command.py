@@ -96,9 +96,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tell(plan: Robustness, args: argparse.Namespace) -> None:
+    from crag_dspy.optimize.compare_command import probes_of
     from crag_dspy.optimize.compare_estimate import CompareEstimate
 
-    estimate = CompareEstimate([one for each in plan.estimates() for one in each.systems])
+    afresh = args.fresh and not probes_of(args)
+    estimate = CompareEstimate([one for each in plan.estimates(afresh) for one in each.systems])
     out = sys.stdout if args.dry_run else sys.stderr
     out.write(json.dumps(estimate.to_json()) + "\n" if args.dry_run and args.json else f"{estimate}\n")
 

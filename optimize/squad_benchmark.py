@@ -192,6 +192,9 @@ def _groups(
         unknown = [title for title in given or () if title not in sizes]
         if unknown:
             raise ConfigError(f"articles.{name}: no article {unknown[0]!r} in the file")
+    both = [title for title in articles.test or () if title in articles.exclude]
+    if both:
+        raise ConfigError(f"article {both[0]!r} is excluded, and named for test: leave it out of one of them")
     asked = [
         title
         for title in sizes

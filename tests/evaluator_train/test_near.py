@@ -17,7 +17,7 @@ from crag_dspy.evaluator_train.pair_files import SoftPair, read_soft_pairs, writ
 from crag_dspy.retrievers.embedders import as_embedder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 
@@ -46,6 +46,21 @@ def test_a_short_ranking_gives_what_it_has_and_a_question_is_not_its_own_text() 
     made = list(near.near_pairs(["which bridge"], texts, near.lexical(texts)))
 
     assert [pair.text for pair in made] == ["a bridge of stone"]
+
+
+def test_questions_are_read_as_they_are_ranked() -> None:
+    """So that a progress bar over them tells the truth."""
+    read: list[str] = []
+
+    def asked() -> Iterator[str]:
+        for question in ("a", "b", "a"):
+            read.append(question)
+            yield question
+
+    made = near.near_pairs(asked(), TEXTS, in_order)
+    next(made)
+    assert read == ["a"]
+    assert len([pair for pair in made if pair.question == "a"]) == 3  # the rest of its four
 
 
 def test_an_embedder_ranks_by_cosine() -> None:

@@ -15,11 +15,12 @@ from crag_dspy import CRAG, RAG, Passage, SelfCRAG
 from crag_dspy.actions import Thresholds
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.ablations import ablations, with_grader
-from crag_dspy.optimize.compare import compare
+from crag_dspy.optimize.compare import compare, folder_of
 from crag_dspy.optimize.compare_estimate import estimate_comparison
 from crag_dspy.optimize.compared_systems import system_names, systems_of
 from crag_dspy.optimize.measures import never_unsupported
 from crag_dspy.optimize.metrics import contains_word
+from crag_dspy.optimize.runs import RESULTS, read_rows
 
 OPENED = Passage("The Ardent Bridge opened in 1931. It is green.", id="a", title="Ardent Bridge")
 CATS = Passage("Cats sleep most of the day.", id="b", title="Cats")
@@ -342,3 +343,50 @@ def test_wrong_systems_are_told(names: list[str], message: str, lm: Any, tmp_pat
     with dspy.context(lm=lm), pytest.raises(ConfigError, match=message):
         compare({name: crag() for name in names}, devset(), contains_word, run=tmp_path)
     assert lm.requests == []
+
+
+def test_replies_from_the_cache_are_calls_all_the_same(scripted_lm: Any) -> None:
+    """Two systems with one prompt need as many calls, whichever is asked first."""
+    lm = scripted_lm({"answer": "1931"}, cache=True)
+    systems = {"first": RAG([OPENED], k=1), "second": RAG([OPENED], k=1)}
+    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=True)
+    try:
+        with dspy.context(lm=lm):
+            compared = compare(systems, devset(), contains_word, threads=1)
+    finally:
+        dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
+    first, second = compared.systems
+    assert len(lm.requests) == 3
+    assert (first.lm_calls, second.lm_calls, first.cached, second.cached) == (1.0, 1.0, 0.0, 1.0)
+    told = "came from DSPy's cache (second 100%)"
+    assert told in str(compared)
+    assert told in compared.markdown()
+
+
+def test_a_failure_is_no_answer_that_could_be_unsupported(lm: Any) -> None:
+    class Unsteady(dspy.Module):
+        def forward(self, question: str) -> dspy.Prediction:
+            if "Ardent" in question:
+                raise RuntimeError("down")
+            return dspy.Prediction(answer="1800", knowledge="It opened in 1931.")
+
+    with dspy.context(lm=lm):
+        found = compare({"unsteady": Unsteady()}, devset(), contains_word, threads=1).systems[0]
+    assert (found.failures, found.unsupported) == (1, 1.0)
+
+
+def test_a_seed_keeps_its_answers_in_whatever_order_seeds_are_given(scripted_lm: Any, tmp_path: Path) -> None:
+    lm = scripted_lm({"answer": lambda request: str(1900 + len(lm.requests))}, temperature=0.7)
+
+    def by_seed(*seeds: int) -> dict[int, str]:
+        compare(
+            {"RAG": RAG([OPENED], k=1)}, devset()[:1], contains_word, seeds=seeds, run=tmp_path, threads=1
+        )
+        return {
+            seed: read_rows(folder_of(tmp_path, "RAG", seed or None) / RESULTS)[0]["answer"] for seed in seeds
+        }
+
+    with dspy.context(lm=lm):
+        one, other = by_seed(0, 1), by_seed(2, 0)
+    assert one[0] == other[0]
+    assert len({*one.values(), *other.values()}) == 3

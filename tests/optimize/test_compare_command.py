@@ -107,6 +107,9 @@ def test_the_estimate_is_measured_on_questions_that_count(command: Any, capsys: 
     assert "4 answers to make, 2 are there; about 4 LM calls, 0 minutes" in capsys.readouterr().out
     assert len(command("--systems", "rag").requests) == 6
     assert len(command("--systems", "rag").requests) == 6  # all is there
+    capsys.readouterr()
+    command("--systems", "rag", "--fresh", "--dry-run")
+    assert "6 answers to make, 0 are there" in capsys.readouterr().out  # not what is thrown away
     assert len(command("--systems", "rag", "--fresh").requests) == 12
 
 
@@ -176,8 +179,14 @@ def test_graders_by_the_actions_they_trigger(
     found = json.loads(capsys.readouterr().out)
     assert (found["questions"], found["relevant"]) == (6, 2)
     assert [one["name"] for one in found["graders"]] == ["mini", "lm"]
-    command("--graders", "mini", "--tune-on", "dev.jsonl")
+    rows = Path("dev.jsonl").read_text().splitlines()
+    Path("others.jsonl").write_text("\n".join(rows[3:]))
+    command("--graders", "mini", "--tune-on", "others.jsonl", "--limit", "3", "--run", "runs/tuned")
     assert "(tuned)" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="--tune-on has 3 of the questions that are compared"):
+        command("--graders", "mini", "--tune-on", "others.jsonl")
+    with pytest.raises(ConfigError, match="--tune-on has 3 of the questions that are compared"):
+        command("--systems", "crag,lm-grader", "--tune-on", "others.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -186,6 +195,10 @@ def test_graders_by_the_actions_they_trigger(
         (("--task", "clam"), "claim"),
         (("--task", "short", "--task", "claim"), "write --task claim:FILE"),
         (("--task", "claim:claims.jsonl", "--metric", "contains"), "each has its own metric"),
+        (
+            ("--task", "claim:claims.jsonl", "--task", "claim:./claims.jsonl"),
+            "two files would be kept as 'claim-claims'",
+        ),
         (("--seeds", "one"), "--seeds must be whole numbers"),
         (("--probe", "-1"), "--probe must be at least 0"),
         (("--temperature", "3"), "--temperature must be between 0 and 2"),

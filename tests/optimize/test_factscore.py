@@ -201,6 +201,8 @@ def test_a_bad_argument_is_refused(name: str, value: Any) -> None:
         ('["A b.", "C d."]', ["A b.", "C d."]),
         ("* A 1990 film; it was long\n* C", ["A 1990 film; it was long", "C"]),
         ("1990 was a good year.", ["1990 was a good year."]),
+        ("1.5 million people saw it.\n2. It is green.", ["1.5 million people saw it.", "It is green."]),
+        ("-5 degrees were measured.\n-It is green.", ["-5 degrees were measured.", "It is green."]),
         ("阿达生于1901年；她造了桥", ["阿达生于1901年", "她造了桥"]),
         ("none", []),
         ("No facts.", []),

@@ -167,3 +167,29 @@ def test_wrong_arguments_are_told_before_anything_is_graded() -> None:
     with pytest.raises(ConfigError, match=r"devset\[0\]: an example needs"):
         compare_graders(crag(mine), {"good": mine}, unlabelled)
     assert mine.calls == 0
+
+
+def test_a_retriever_that_fails_ends_nothing_and_earns_nothing(tmp_path: Path) -> None:
+    """INCORRECT is not right because no passage came back."""
+
+    down = [True]
+
+    def unsteady(query: str) -> list[dict[str, str]]:
+        if down[0] and "Peru" in query:
+            raise ConnectionError("index is down")
+        return retrieve(query)
+
+    mine = good()
+    program = CRAG(unsteady, mine, k=1, upper=0.5, lower=-0.5)
+    found = compare_graders(program, {"good": mine}, devset(), run=tmp_path, threads=1).graders[0]
+    assert found.failures == 1
+    assert found.accuracy.mean == (1 + 0.5 + 1 + 0) / 4
+    down[0] = False
+    again = compare_graders(program, {"good": mine}, devset(), run=tmp_path, threads=1).graders[0]
+    assert (again.failures, again.accuracy.mean, mine.calls) == (0, 0.75, 4)
+
+
+def test_questions_that_are_tuned_on_are_graded_once() -> None:
+    mine, examples = good(), devset()
+    compare_graders(crag(mine), {"good": mine}, examples, tune_on=examples, threads=1)
+    assert mine.calls == len(examples)

@@ -254,3 +254,18 @@ def test_the_command(lm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     assert len(lm.requests) == 2 * made
     with pytest.raises(ConfigError, match="--rates must be numbers"):
         command("--rates", "0;1")
+
+
+def test_a_passage_that_answers_is_no_decoy_however_deep_it_ranks(lm: Any, tmp_path: Path) -> None:
+    def buried(query: str, k: int) -> list[Passage]:
+        own = passage(0, "Ardent")
+        return [*OTHERS, own][:k]
+
+    program = CRAG(buried, WordGrader(), web, k=2, upper=0.5, lower=-0.5)
+    with dspy.context(lm=lm):
+        Robustness(program, ["rag"], devset()[:1], rates=(0,), decoys=[7], run=tmp_path).ask(
+            contains_word, threads=1
+        )
+        many = Robustness(program, ["rag:9"], devset()[:1], rates=(1,))
+    assert many.at[1][0].left_out == ["Ardent"]
+    assert not any("opened in" in request.inputs["context"] for request in lm.requests)

@@ -165,6 +165,10 @@ def test_articles_by_title_number_and_file(tmp_path: Path) -> None:
         ({"test": 0}, "test must be at least 1 question"),
         ({"articles": Articles(only=["Paris"])}, "no article 'Paris'"),
         ({"articles": Articles(only=["Bridges_of_A"])}, "leave none for"),
+        (
+            {"articles": Articles(test=["Bridges_of_A"], exclude=["Bridges_of_A"])},
+            "is excluded, and named for test",
+        ),
     ],
 )
 def test_what_cannot_be_dealt_is_told(options: dict[str, Any], message: str, source: Path) -> None:
