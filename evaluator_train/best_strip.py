@@ -1,4 +1,4 @@
-"""A passage judged by its best strip, as CRAG does with `grade_by="strips"`: one pass over the text instead of two."""
+"""A text judged by its best sentence: CRAG's `grade_by="strips"`, for texts that have no title."""
 
 from __future__ import annotations
 

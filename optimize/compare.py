@@ -58,6 +58,7 @@ def compare(
     level: float = 0.95,
     progress: bool | None = None,
     fresh: bool = False,
+    report: bool = True,
 ) -> Comparison:
     """Ask every system every question.
 
@@ -74,6 +75,7 @@ def compare(
             values are means over them. That needs a temperature above 0: at 0 all seeds say the same.
         run: a folder with one run a system, so that a comparison that was interrupted goes on.
         seed, level: of the intervals and tests.
+        report: write the tables and the page into `run`; False keeps the answers alone.
 
     Seconds are of one process, system by system. Replies from DSPy's cache are counted as calls, but take no seconds
     and no tokens: `System.cached` says how many there were, and so does a line under the tables.
@@ -105,7 +107,7 @@ def compare(
                 done[name].append(found)
     unit = unit or (UNIT if count_tokens is None else "tokens")
     compared = _compared(done, judged, limits, seeds, level, unit)
-    if run is not None:
+    if run is not None and report:
         write_whole(Path(run).expanduser() / COMPARISON, pretty(compared.to_json()))
         write_report(run)
     return compared

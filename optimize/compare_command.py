@@ -243,6 +243,7 @@ def _compare(
         threads=args.threads,
         seed=args.seed,
         fresh=args.fresh and (first is not None or not probes_of(args)),  # the probe's answers count
+        report=first is None,  # two questions must not take the place of a finished comparison
         **support,
         **_options(args, one, systems, seeds),
     )

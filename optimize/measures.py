@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.matching import contains_answer, words
-from crag_dspy.optimize.metrics import grounded
+from crag_dspy.optimize.metrics import grounded, uncited
 from crag_dspy.optimize.observed import abstained, answer_of, evidence_of, field_of
 
 if TYPE_CHECKING:
@@ -33,11 +33,14 @@ def declined(example: Any, prediction: Any) -> float:
 
 
 def unsupported(example: Any, prediction: Any) -> float:
-    """1 where an answer was given that does not stand in what the language model read."""
+    """1 where an answer was given that does not stand, word for word, in what the language model read.
+
+    So a free wording of what was read counts as unsupported too: it is a measure for short answers.
+    """
     if abstained(prediction):
         return 0.0
     read = "\n".join([read_of(prediction), *(text for _, text in evidence_of(prediction))])
-    return float(not contains_answer(read, answer_of(prediction)))
+    return float(not contains_answer(read, uncited(answer_of(prediction))))
 
 
 def unsupported_sentences(example: Any, prediction: Any) -> float:

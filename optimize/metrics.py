@@ -76,7 +76,7 @@ def exact_match(
     if not golds:
         return _should_abstain(pred, pred_name)
     answer = answer_of(pred)
-    right = _only_gold(answer, golds) or _only_gold(_uncited(answer), golds)
+    right = _only_gold(answer, golds) or _only_gold(uncited(answer), golds)
     return _judged(right, f"{quoted(answer)} is not exactly {_one_of(golds)}.", pred, golds, pred_name)
 
 
@@ -89,7 +89,7 @@ def token_f1(
     if not golds:
         return _should_abstain(pred, pred_name)
     answer = answer_of(pred)
-    value = max(f1_of(answer, golds), f1_of(_uncited(answer), golds))
+    value = max(f1_of(answer, golds), f1_of(uncited(answer), golds))
     if value == 1:
         return Score(score=1.0, feedback="Right.")
     verdict = f"{quoted(answer)} shares {value:.0%} of its words with {_one_of(golds)} (F1)."
@@ -113,7 +113,7 @@ def choice_accuracy(
     if not wanted:
         raise ConfigError(f"the gold answer {_one_of(golds)} is none of the choices {listed(list(choices))}")
     answer = answer_of(pred)
-    chosen = read_choice(_uncited(answer), choices)
+    chosen = read_choice(uncited(answer), choices)
     label = min(wanted)
     told = f"{label} ({choices[label]})"
     if chosen is None:
@@ -286,7 +286,7 @@ def _should_abstain(pred: Any, pred_name: Any) -> Score:
     return Score(score=0.0, feedback=explain(verdict, pred, (), pred_name))
 
 
-def _uncited(answer: str) -> str:
+def uncited(answer: str) -> str:
     """An answer without its citations [1], which are no part of what it says; as it is when they are all it says."""
     return re.sub(r"\s*\[\d+(?:\s*[,–-]\s*\d+)*\]", "", answer).strip() or answer
 

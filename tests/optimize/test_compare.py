@@ -18,7 +18,7 @@ from crag_dspy.optimize.ablations import ablations, with_grader
 from crag_dspy.optimize.compare import compare, folder_of
 from crag_dspy.optimize.compare_estimate import estimate_comparison
 from crag_dspy.optimize.compared_systems import system_names, systems_of
-from crag_dspy.optimize.measures import never_unsupported
+from crag_dspy.optimize.measures import never_unsupported, unsupported
 from crag_dspy.optimize.metrics import contains_word
 from crag_dspy.optimize.runs import RESULTS, read_rows
 
@@ -390,3 +390,11 @@ def test_a_seed_keeps_its_answers_in_whatever_order_seeds_are_given(scripted_lm:
         one, other = by_seed(0, 1), by_seed(2, 0)
     assert one[0] == other[0]
     assert len({*one.values(), *other.values()}) == 3
+
+
+def test_a_citation_is_no_part_of_what_must_stand_in_the_evidence() -> None:
+    read = "[1] Ardent Bridge: It opened in 1931."
+    values = [
+        unsupported(None, dspy.Prediction(answer=said, knowledge=read)) for said in ("1931 [1]", "1932 [1]")
+    ]
+    assert values == [0.0, 1.0]

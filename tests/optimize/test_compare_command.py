@@ -113,6 +113,13 @@ def test_the_estimate_is_measured_on_questions_that_count(command: Any, capsys: 
     assert len(command("--systems", "rag", "--fresh").requests) == 12
 
 
+def test_a_probe_does_not_take_the_place_of_a_finished_comparison(command: Any, capsys: Any) -> None:
+    command("--systems", "rag")
+    before = {name: Path("runs/compare", name).read_bytes() for name in ("comparison.json", "report.html")}
+    command("--systems", "rag", "--dry-run", "--probe", "2")
+    assert {name: Path("runs/compare", name).read_bytes() for name in before} == before
+
+
 def test_slow_systems_are_asked_fewer_questions(command: Any, capsys: Any) -> None:
     command("--systems", "rag,crag,selfcrag", "--limit", "4", "--limit-slow", "2", "--json")
     found = json.loads(capsys.readouterr().out)
