@@ -102,7 +102,8 @@ def start_late(scorer: Any, inputs: Sequence[EncodedPair], count: int = 512) -> 
         states = [scorer.states(**batch) for batch in batches]
         marked = [batch["segments"] for batch in batches]
         head.late.start_from(torch.cat([one[mark > 0] for one, mark in zip(states, marked, strict=True)]))
-        head.cosine.bias -= torch.cat([head(*each) for each in zip(states, marked, strict=True)]).mean()
+        raws = torch.cat([head(*each) for each in zip(states, marked, strict=True)])
+        head.cosine.bias.sub_(raws.mean())
 
 
 def _with_lora(backbone: Any, head: str, lora: LoraSection) -> Any:
