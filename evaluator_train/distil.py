@@ -67,23 +67,27 @@ def distil(
     layers: Sequence[int],
     vocabulary: int = 26_000,
     seconds: float = 3600.0,
+    steps: int | None = None,
     learning_rate: float = 1e-3,
     seed: int = 0,
     progress: bool = False,
 ) -> Distilled:
-    """Distil for a time; the learning rate falls to almost nothing at its end.
+    """Distil for a time or a number of steps; the learning rate falls to almost nothing at the end.
 
     Args:
         texts, questions: plain text in every language to be graded; hold back what a benchmark will use.
         layers: of the teacher, to start from.
         vocabulary: pieces to keep; 0 keeps all.
         seconds: wall time. Teacher states are computed once a text and kept (4 bytes a dimension and token).
+        steps: batches instead of a time: the same seed then gives the same base on a faster or a busier machine.
     """
     import torch
     from tqdm import tqdm
 
     if not texts:
         raise ConfigError("texts: there is nothing to learn from")
+    if steps is not None and steps < 1:
+        raise ConfigError(f"steps must be at least 1, got {steps}")
     random.seed(seed)
     torch.manual_seed(seed)
     tokenizer, order = prune(teacher.tokenizer, [*texts, *questions], vocabulary or sys.maxsize)
@@ -105,12 +109,13 @@ def distil(
 
     losses: list[float] = []
     started, tokens = time.monotonic(), 0
-    bar = tqdm(total=round(seconds), unit="s", disable=not progress, desc="distilling")
+    total, unit = (round(seconds), "s") if steps is None else (steps, "step")
+    bar = tqdm(total=total, unit=unit, disable=not progress, desc="distilling")
     for batch in _batches(items):
-        part = (time.monotonic() - started) / seconds
+        part = (time.monotonic() - started) / seconds if steps is None else len(losses) / steps
         if part >= 1:
             break
-        bar.update(round(part * seconds) - bar.n)
+        bar.update(round(part * total) - bar.n)
         final, mid = states.of(batch, centre=len(losses) < CENTRE_STEPS)
         ids, mask, marks = _inputs(items, batch)
         here = marks >= 0
@@ -313,6 +318,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layers", default="0,2,4,9,10,11", help="of the teacher, to start from")
     parser.add_argument("--vocabulary", type=int, default=26_000, help="pieces to keep; 0 keeps all")
     parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--steps", type=int, help="batches instead of a time: repeatable on any machine")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", required=True, metavar="FOLDER")
     parser.add_argument("--json", action="store_true", help="one JSON line on stdout")
@@ -333,6 +339,7 @@ def run(args: argparse.Namespace) -> int:
         layers=layers,
         vocabulary=args.vocabulary,
         seconds=args.minutes * 60,
+        steps=args.steps,
         seed=args.seed,
         progress=sys.stderr.isatty(),
     )

@@ -45,6 +45,9 @@ def teacher():  # type: ignore[no-untyped-def]
     )
 
 
+STEPS = 150
+
+
 def sentences(count: int, seed: int) -> list[str]:
     rng = random.Random(seed)
     return [" ".join(rng.choices(WORDS, k=rng.randint(3, 9))) for _ in range(count)]
@@ -54,8 +57,9 @@ def test_distilling_lowers_the_loss_and_the_base_can_be_opened(teacher, tmp_path
     from crag_dspy.evaluator_train.distil import distil, save_base
     from crag_dspy.graders.t5 import T5Grader
 
-    result = distil(teacher, sentences(200, 1), sentences(40, 2), layers=[0, 2], vocabulary=0, seconds=6)
+    result = distil(teacher, sentences(200, 1), sentences(40, 2), layers=[0, 2], vocabulary=0, steps=STEPS)
     first, last = result.losses[:5], result.losses[-5:]
+    assert len(result.losses) == STEPS
     assert sum(last) < 0.8 * sum(first)
     save_base(result, tmp_path / "base")
     grader = T5Grader.from_pretrained(tmp_path / "base", precision="fp32")

@@ -18,7 +18,7 @@ from crag_dspy.errors import ArtefactError, ConfigError, TrainingError
 from crag_dspy.evaluator_train import train as training
 from crag_dspy.evaluator_train.merge import merge
 from crag_dspy.evaluator_train.recipe import Recipe
-from crag_dspy.evaluator_train.targets import Target
+from crag_dspy.evaluator_train.targets import Target, read_targets
 from crag_dspy.evaluator_train.train import TrainingResult, train_grader
 from crag_dspy.graders import T5Grader
 
@@ -160,7 +160,8 @@ def test_a_run_killed_while_it_writes_a_checkpoint_resumes_to_the_same_grader(
         write_rows(tmp_path / f"{name}.jsonl", part)
         for name, part in zip(("train", "dev"), pairs, strict=True)
     ]
-    whole = train_grader(*pairs, chosen, tmp_path / "whole")
+    read = [read_targets(file) for file in files]  # as the killed process reads them
+    whole = train_grader(*read, chosen, tmp_path / "whole")
 
     killed = subprocess.run(
         [sys.executable, "-c", KILLED, chosen.model_dump_json(), *map(str, files), str(tmp_path / "killed")],
@@ -170,7 +171,7 @@ def test_a_run_killed_while_it_writes_a_checkpoint_resumes_to_the_same_grader(
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not (tmp_path / "killed" / "grader").exists()
-    resumed = train_grader(*pairs, chosen, tmp_path / "killed", resume=True)
+    resumed = train_grader(*read, chosen, tmp_path / "killed", resume=True)
 
     assert (resumed.auc, resumed.best_step) == (whole.auc, whole.best_step)
     before = tensors(whole.grader / "adapter_model.safetensors")
