@@ -12,9 +12,7 @@ from typing import Any
 
 import dspy
 
-from crag_dspy.abstain import abstention, is_abstention
 from crag_dspy.actions import Action, Thresholds
-from crag_dspy.arguments import check_choice, check_question
 from crag_dspy.closed_book import ClosedBook
 from crag_dspy.crag import CRAG
 from crag_dspy.errors import ConfigError
@@ -22,12 +20,14 @@ from crag_dspy.flow import Call, Flow, adrive, drive
 from crag_dspy.generate import answered, as_generator, cited
 from crag_dspy.knowledge import compose
 from crag_dspy.passages import Passage, Strip
-from crag_dspy.reflection import ReflectionSettings
 from crag_dspy.retrievers.adapt import as_retriever
-from crag_dspy.saving import Saved
-from crag_dspy.self_rag import SelfReflective
+from crag_dspy.self_rag.reflection import ReflectionSettings
+from crag_dspy.self_rag.reflective import SelfReflective
 from crag_dspy.settings import RetrievalSettings, Settings
+from crag_dspy.state.arguments import check_choice, check_question
+from crag_dspy.state.saving import Saved
 from crag_dspy.steps import Retrieve
+from crag_dspy.text.abstain import abstention, is_abstention
 from crag_dspy.trace import Trace
 from crag_dspy.usage import track_calls
 

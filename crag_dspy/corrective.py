@@ -13,16 +13,16 @@ from typing import Any
 import dspy
 
 from crag_dspy.actions import Action, decide
-from crag_dspy.arguments import check_choice, check_question
 from crag_dspy.flow import Call, Flow, Together, adrive, drive
 from crag_dspy.graders.adapt import as_grader
 from crag_dspy.knowledge import compose, quoted
 from crag_dspy.passages import Origin, Passage, Strip
 from crag_dspy.refine import distinct, select, strips_of, with_header
 from crag_dspy.retrievers.adapt import as_retriever
-from crag_dspy.saving import Saved
 from crag_dspy.settings import Settings
 from crag_dspy.signatures.rewrite import RewriteQuery
+from crag_dspy.state.arguments import check_choice, check_question
+from crag_dspy.state.saving import Saved
 from crag_dspy.steps import Grade, Retrieve, Search
 from crag_dspy.trace import Trace
 from crag_dspy.usage import track_calls

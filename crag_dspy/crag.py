@@ -15,13 +15,13 @@ from typing import Any
 
 import dspy
 
-from crag_dspy.abstain import abstention, is_abstention
 from crag_dspy.actions import Action
 from crag_dspy.corrective import CorrectiveRetriever
 from crag_dspy.errors import ConfigError
 from crag_dspy.flow import Call, Flow, adrive, drive
 from crag_dspy.generate import answered, as_generator
-from crag_dspy.saving import Saved
+from crag_dspy.state.saving import Saved
+from crag_dspy.text.abstain import abstention, is_abstention
 from crag_dspy.usage import track_calls
 
 

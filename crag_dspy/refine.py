@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.passages import Origin, Passage, Strip
-from crag_dspy.sentences import sentence_spans
+from crag_dspy.text.sentences import sentence_spans
 
 StripMode = Literal["sentence", "window", "passage"]
 STRIP_MODES: tuple[StripMode, ...] = get_args(StripMode)

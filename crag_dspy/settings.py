@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from crag_dspy.actions import ALLOWED, POLICIES, Allowed, Policy, Thresholds
 from crag_dspy.refine import STRIP_MODES, StripMode
-from crag_dspy.tunable import Rule, Tunable, flag, number, one_of, text, whole
+from crag_dspy.state.tunable import Rule, Tunable, flag, number, one_of, text, whole
 
 NoEvidence = Literal["abstain", "answer"]
 GradeBy = Literal["passage", "strips"]

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from capitals import capitals_devset, capitals_program, capitals_script  # noqa: F401 - fixtures of all tests
 from hypothesis import settings
 
 # A busy machine is not a failure: what a property test finds must not depend on how long an example takes.

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from crag_dspy import cli
-from crag_dspy.config import read_config
+from crag_dspy.commands import cli
+from crag_dspy.config.reading import read_config
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "README.zh-CN.md", "CONTRIBUTING.md", "data/README.md")

@@ -76,7 +76,7 @@ def test_the_wheel_says_what_the_project_says(wheel: Path) -> None:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         about = archive.read(name).decode()
         (scripts,) = (name for name in archive.namelist() if name.endswith("/entry_points.txt"))
-        assert "crag-dspy = crag_dspy.cli:main" in archive.read(scripts).decode()
+        assert "crag-dspy = crag_dspy.commands.cli:main" in archive.read(scripts).decode()
     assert f"\nVersion: {project['version']}\n" in about
     assert "\nLicense-Expression: MIT\n" in about
 
@@ -86,9 +86,9 @@ def test_the_installed_wheel_finds_its_data_and_its_own_packages(wheel: Path, tm
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
     code = (
-        "import crag_dspy, crag_dspy.sample, crag_dspy.signatures.answer, crag_dspy.optimize.metrics\n"
+        "import crag_dspy, crag_dspy.sample, crag_dspy.signatures.answer, crag_dspy.optimize.metrics.answers\n"
         "from importlib import resources\n"
-        "from crag_dspy.evaluator_train.recipe import recipe_names\n"
+        "from crag_dspy.evaluator_train.training.recipe import recipe_names\n"
         "print(crag_dspy.__file__, len(crag_dspy.sample.questions()), *recipe_names())\n"
         "assert (resources.files('crag_dspy') / 'py.typed').is_file()\n"
     )

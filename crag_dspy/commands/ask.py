@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from crag_dspy.config import Config
+    from crag_dspy.config.reading import Config
 
 ACTIONS = ("correct", "incorrect", "ambiguous")
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     questions = _questions(args.questions)
     config = _configured(args)
 
-    from crag_dspy.config import build, language_model
+    from crag_dspy.config.reading import build, language_model
 
     with language_model(config) as lm:
         if lm is None:
@@ -105,7 +105,7 @@ def _questions(given: list[str]) -> Iterator[str]:
 
 def _configured(args: argparse.Namespace) -> Config:
     """The configuration of the file, with what the command line says in its place."""
-    from crag_dspy.config import Config, load_config, read_config
+    from crag_dspy.config.reading import Config, load_config, read_config
 
     config = load_config(args.config) if args.config else Config()
     given: dict[str, Any] = {}

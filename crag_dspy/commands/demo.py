@@ -12,8 +12,8 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.abstain import is_abstention
 from crag_dspy.errors import ConfigError
+from crag_dspy.text.abstain import is_abstention
 
 if TYPE_CHECKING:
     import argparse

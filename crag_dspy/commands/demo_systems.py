@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from crag_dspy.baselines import RAG, NoRetrieval
-from crag_dspy.config import build_part, language_model, read_config
+from crag_dspy.config.reading import build_part, language_model, read_config
 from crag_dspy.crag import CRAG
 from crag_dspy.graders.loading import shipped
 from crag_dspy.retrievers.local import LocalIndex
@@ -103,7 +103,7 @@ def token_counter(lm: Any) -> tuple[Callable[[str], int], str]:
     count = getattr(getattr(lm, "engine", None), "count_tokens", None)
     if count is not None:
         return count, f"tokens of {lm.model}"
-    from crag_dspy.matching import words
+    from crag_dspy.text.matching import words
 
     return lambda text: len(
         words(text)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
-    from crag_dspy.config import Config
-    from crag_dspy.config_parts import Part
+    from crag_dspy.config.parts import Part
+    from crag_dspy.config.reading import Config
 
 State = Literal["ok", "missing", "optional", "note"]
 
@@ -77,7 +77,7 @@ def check(path: Path | None) -> list[Finding]:
             findings.append(_grader_of(None))
         findings += [_key(name, needed=False) for name in _OWN_SERVICES.values()]
         return findings
-    from crag_dspy.config import load_config
+    from crag_dspy.config.reading import load_config
 
     try:
         config = load_config(path)
@@ -132,7 +132,7 @@ def _parts(config: Config) -> list[Finding]:
 
 
 def _retriever(part: Part | None) -> Finding:
-    from crag_dspy.config_parts import LocalPart, WeaviatePart
+    from crag_dspy.config.parts import LocalPart, WeaviatePart
 
     if part is None:
         return Finding(
@@ -146,7 +146,7 @@ def _retriever(part: Part | None) -> Finding:
 
 
 def _search(part: Part | None) -> Finding:
-    from crag_dspy.config_parts import IndexSearchPart, TavilyPart
+    from crag_dspy.config.parts import IndexSearchPart, TavilyPart
 
     if part is None:
         return Finding(
@@ -172,7 +172,7 @@ def _service(name: str, part: Part, variable: str, needed: bool, where: str) -> 
 
 
 def _grader_of(part: Part | None) -> Finding:
-    from crag_dspy.config_parts import T5Part
+    from crag_dspy.config.parts import T5Part
 
     return _opened("grader", T5Part() if part is None else part, _graded)
 
@@ -199,7 +199,7 @@ def _searched(index: Any) -> str:
 
 
 def _lm(part: Part | None) -> list[Finding]:
-    from crag_dspy.config_parts import DSPyLMPart, LocalLMPart
+    from crag_dspy.config.parts import DSPyLMPart, LocalLMPart
 
     if part is None:
         fix = '[lm] model = "provider/name", or kind = "local"'

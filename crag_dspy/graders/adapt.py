@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.contracts import Grader
-from crag_dspy.held import Held
+from crag_dspy.live.held import Held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,10 +6,10 @@ import hashlib
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.arguments import check_whole
 from crag_dspy.errors import ConfigError, GraderError
 from crag_dspy.graders.scale import EMPTY_SCORE
-from crag_dspy.held import Held
+from crag_dspy.live.held import Held
+from crag_dspy.state.arguments import check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

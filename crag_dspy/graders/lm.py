@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from crag_dspy.arguments import check_whole
 from crag_dspy.errors import ConfigError, GraderError
 from crag_dspy.graders.scale import EMPTY_SCORE
-from crag_dspy.graders.verdict import read_verdict
 from crag_dspy.knowledge import as_data
 from crag_dspy.signatures.grade import GradeRelevance
+from crag_dspy.state.arguments import check_whole
+from crag_dspy.text.verdict import read_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

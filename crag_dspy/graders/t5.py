@@ -19,7 +19,7 @@ from crag_dspy.graders.batches import raw_scores
 from crag_dspy.graders.precision import PRECISIONS, Precision, prepare
 from crag_dspy.graders.prompt_format import PairEncoder, prompt_format
 from crag_dspy.graders.scale import EMPTY_SCORE
-from crag_dspy.held import Held
+from crag_dspy.live.held import Held
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

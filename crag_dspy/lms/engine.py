@@ -18,7 +18,7 @@ from typing import Any, Literal
 from dspy import lm15
 from dspy.clients.engines.base import validate_request
 
-from crag_dspy.held import Held
+from crag_dspy.live.held import Held
 from crag_dspy.lms.gguf import GGUFHeader
 from crag_dspy.lms.server import LlamaServer
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import dspy
 
-from crag_dspy.arguments import check_choice, check_number, check_whole
 from crag_dspy.errors import ConfigError
 from crag_dspy.lms.bundled import bundled_model, require
 from crag_dspy.lms.engine import AsyncLlamaEngine, LlamaEngine, Template, rollout
 from crag_dspy.lms.gguf import read_gguf
 from crag_dspy.lms.server import llama_server
+from crag_dspy.state.arguments import check_choice, check_number, check_whole
 
 TEMPLATES: tuple[Template, ...] = ("base", "chat")
 

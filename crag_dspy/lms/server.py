@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from crag_dspy.errors import ArtefactError
-from crag_dspy.held import Held
+from crag_dspy.live.held import Held
+from crag_dspy.live.per_process import PerProcess
 from crag_dspy.lms.bundled import require
-from crag_dspy.per_process import PerProcess
 
 # Prefixes of earlier prompts, so that queries and answers in turn do not compute each other's examples anew: a
 # third of the time. llama.cpp's own default is 8 GiB.

@@ -7,12 +7,12 @@ import contextvars
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.arguments import check_whole
 from crag_dspy.errors import RetrieverError
-from crag_dspy.held import Held
+from crag_dspy.live.held import Held
 from crag_dspy.passages import Passage, as_passages
 from crag_dspy.retrievers.bm25 import BM25
 from crag_dspy.retrievers.calling import CallShape, call_shape, finished, has_forward, is_async
+from crag_dspy.state.arguments import check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crag_dspy.matching import words
+from crag_dspy.text.matching import words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

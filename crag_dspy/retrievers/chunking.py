@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from crag_dspy.arguments import check_whole
 from crag_dspy.refine import decompose
+from crag_dspy.state.arguments import check_whole
 
 # A character of a script written without spaces counts as a word, and so do each 40 characters of a run
 # without any space (a URL, base64): a chunk is bounded in characters too.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.held import Held
+from crag_dspy.live.held import Held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,15 +16,15 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from crag_dspy.arguments import check_choice, check_whole
 from crag_dspy.errors import ConfigError, IndexMismatchError
-from crag_dspy.held import Held
+from crag_dspy.live.held import Held
 from crag_dspy.retrievers.documents import count_documents, digest_of, given_documents, read_documents
 from crag_dspy.retrievers.embedders import as_embedder
 from crag_dspy.retrievers.fusion import fuse
 from crag_dspy.retrievers.index_record import FILE, EmbedderRecord, IndexRecord
 from crag_dspy.retrievers.index_rows import STORED, passage_of, rows_of
 from crag_dspy.retrievers.passage_table import NAME, PassageTable, Snapshot
+from crag_dspy.state.arguments import check_choice, check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import CragError
-from crag_dspy.per_process import PerProcess
+from crag_dspy.live.per_process import PerProcess
 from crag_dspy.retrievers.index_rows import STORED
 
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ import time
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from crag_dspy.arguments import check_choice, check_number, check_whole
 from crag_dspy.errors import ConfigError, RetrieverError
-from crag_dspy.held import Held
+from crag_dspy.live.held import Held
+from crag_dspy.live.retry import Retry
+from crag_dspy.live.secret import Secret
 from crag_dspy.retrievers.embedders import as_embedder
 from crag_dspy.retrievers.weaviate_connect import (
     KEY_VARIABLE,
@@ -28,8 +29,7 @@ from crag_dspy.retrievers.weaviate_connect import (
 )
 from crag_dspy.retrievers.weaviate_errors import explained, failures, in_a_thread, is_passing, too_late
 from crag_dspy.retrievers.weaviate_objects import Properties, filter_of, passages_of
-from crag_dspy.retry import Retry
-from crag_dspy.secret import Secret
+from crag_dspy.state.arguments import check_choice, check_number, check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.arguments import check_whole
 from crag_dspy.errors import ConfigError
 from crag_dspy.retrievers.weaviate_errors import failures
 from crag_dspy.retrievers.weaviate_objects import REST_PROPERTY
+from crag_dspy.state.arguments import check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-from crag_dspy.arguments import check_whole
 from crag_dspy.errors import ConfigError, RetrieverError
-from crag_dspy.held import Held
-from crag_dspy.per_loop import PerLoop
-from crag_dspy.per_process import PerProcess
-from crag_dspy.secret import Secret
+from crag_dspy.live.held import Held
+from crag_dspy.live.per_loop import PerLoop
+from crag_dspy.live.per_process import PerProcess
+from crag_dspy.live.secret import Secret
+from crag_dspy.state.arguments import check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from crag_dspy.errors import RetrieverError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from crag_dspy.secret import Secret
+    from crag_dspy.live.secret import Secret
 
 T = TypeVar("T")
 

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from crag_dspy.arguments import check_whole
 from crag_dspy.errors import ConfigError, RetrieverError
+from crag_dspy.live.retry import Retry
 from crag_dspy.passages import Passage
 from crag_dspy.retrievers.weaviate_errors import failures, is_passing
 from crag_dspy.retrievers.weaviate_objects import REST_PROPERTY, plain
-from crag_dspy.retry import Retry
+from crag_dspy.state.arguments import check_whole
 
 if TYPE_CHECKING:
     from crag_dspy.retrievers.weaviate import WeaviateRetriever

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.arguments import check_whole
 from crag_dspy.errors import SearchResponseError
-from crag_dspy.held import Held
+from crag_dspy.live.held import Held
 from crag_dspy.passages import TEXT_FIELDS, Passage, as_passages
 from crag_dspy.retrievers.calling import CallShape, call_shape, finished, is_async
+from crag_dspy.state.arguments import check_whole
 
 if TYPE_CHECKING:
     from crag_dspy.contracts import WebSearch

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from crag_dspy.arguments import check_whole
-from crag_dspy.held import Held
+from crag_dspy.live.held import Held
+from crag_dspy.state.arguments import check_whole
 
 if TYPE_CHECKING:
     from crag_dspy.passages import Passage

@@ -30,7 +30,6 @@ from dataclasses import KW_ONLY, InitVar, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import urlsplit
 
-from crag_dspy.arguments import check_choice, check_whole
 from crag_dspy.errors import (
     ConfigError,
     SearchAuthError,
@@ -40,10 +39,11 @@ from crag_dspy.errors import (
     SearchResponseError,
     SearchServerError,
 )
-from crag_dspy.held import Held
-from crag_dspy.per_process import PerProcess
-from crag_dspy.retry import Retry
-from crag_dspy.secret import Secret
+from crag_dspy.live.held import Held
+from crag_dspy.live.per_process import PerProcess
+from crag_dspy.live.retry import Retry
+from crag_dspy.live.secret import Secret
+from crag_dspy.state.arguments import check_choice, check_whole
 from crag_dspy.websearch.cache import SearchCache, as_cache
 from crag_dspy.websearch.pages import PAGE_CHARS, TOTAL_CHARS, passages_from
 from crag_dspy.websearch.query import QUERY_LIMIT, cut_at_word

@@ -125,8 +125,8 @@ def test_selection_can_be_left_away_for_each_source(
 
 
 def test_thresholds_are_not_searched_for_a_program_without_an_action(scripted_lm: Any) -> None:
-    from crag_dspy.optimize.metrics import contains_word
-    from crag_dspy.optimize.threshold_search import search_thresholds
+    from crag_dspy.optimize.metrics.answers import contains_word
+    from crag_dspy.optimize.thresholds.search import search_thresholds
 
     lm = scripted_lm({})
     crag = CRAG([INSIDE], Grader(1.0), actions="no_correct")

@@ -12,8 +12,8 @@ import dspy
 import pytest
 
 from crag_dspy import RAG, Passage, SelfRAG
-from crag_dspy.abstain import abstention, is_abstention
 from crag_dspy.errors import ConfigError
+from crag_dspy.text.abstain import abstention, is_abstention
 
 QUESTION = "When did the Ardent Bridge open?"
 PASSAGES = [

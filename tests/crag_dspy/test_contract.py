@@ -15,7 +15,7 @@ import pytest
 
 from crag_dspy import CRAG, RAG, CorrectiveRetriever, LocalIndex, Passage
 from crag_dspy.errors import ConfigError
-from crag_dspy.plug import as_tool
+from crag_dspy.plug.programs import as_tool
 
 QUESTION = "When did the Ardent Bridge open?"
 INSIDE = Passage("The Ardent Bridge opened in 1931. It is green.", id="in", title="Ardent Bridge")

@@ -35,7 +35,7 @@ def modules_after(code: str) -> set[str]:
         "import crag_dspy",
         "from crag_dspy import CRAG, RAG, Action, Passage, Thresholds, as_retriever, decide, decompose",
         "from crag_dspy import CRAG\nCRAG(['a text'], grader=lambda q, texts: [0.0] * len(texts))",
-        "import crag_dspy.config",
+        "import crag_dspy.config.reading",
     ],
 )
 def test_nothing_heavy_is_imported(code: str) -> None:

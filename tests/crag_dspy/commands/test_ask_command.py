@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from crag_dspy import cli
+from crag_dspy.commands import cli
 from crag_dspy.retrievers.local import LocalIndex
 
 QUESTION = "When was the tower begun?"
@@ -76,7 +76,7 @@ def test_a_branch_can_be_given(config: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_a_saved_program_brings_its_settings(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from crag_dspy.config import build, load_config
+    from crag_dspy.config.reading import build, load_config
 
     crag = build(load_config(config))
     crag.settings.update({"upper": 1.0, "lower": 1.0, "k": 1, "strip_threshold": 1.0})

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from crag_dspy import cli, sample
-from crag_dspy.commands import demo, demo_systems
+from crag_dspy import sample
+from crag_dspy.commands import cli, demo, demo_systems
 from crag_dspy.commands.demo_scores import is_right, summary
 from crag_dspy.commands.demo_systems import sample_indexes, token_counter
-from crag_dspy.matching import phrases, words
+from crag_dspy.text.matching import phrases, words
 
 GIVEN = {row["question"]: row for row in sample.questions()}
 

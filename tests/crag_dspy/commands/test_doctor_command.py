@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from crag_dspy import cli
-from crag_dspy.commands import doctor_checks
+from crag_dspy.commands import cli, doctor_checks
 from crag_dspy.retrievers.local import LocalIndex
 
 KEY = "planted-key-1a2b3c4d"

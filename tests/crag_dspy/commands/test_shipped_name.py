@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crag_dspy.commands.demo_systems import _grader_table
-from crag_dspy.evaluator_train.named_graders import named_grader
+from crag_dspy.evaluator_train.measuring.named_graders import named_grader
 from crag_dspy.graders.t5 import T5Grader
 
 

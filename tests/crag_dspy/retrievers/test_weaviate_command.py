@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from crag_dspy import LocalIndex, WeaviateRetriever
-from crag_dspy.cli import main
+from crag_dspy.commands.cli import main
 from crag_dspy.retrievers.weaviate_collection import create_collection
 
 

@@ -1,0 +1,205 @@
+"""`crag-dspy compile`: better prompts from your questions, within a budget, judged on questions they have not seen.
+
+    crag-dspy compile --dry-run                                      # what it would cost; calls no language model
+    crag-dspy compile --optimizer mipro --budget 2000 --save crag.json
+    crag-dspy compile train.jsonl --heldout dev.jsonl --config crag.toml --alternate
+
+The program is kept only if it is better beyond noise. Without arguments it is the sample: learned on its train
+questions, judged on its dev questions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from crag_dspy.commands.options import (
+    SAMPLE,
+    add_metric_arguments,
+    add_program_arguments,
+    add_question_arguments,
+    check_target,
+    opened_program,
+    read_metric,
+    read_questions,
+)
+from crag_dspy.errors import ConfigError
+
+if TYPE_CHECKING:
+    import dspy
+
+RUN = "runs/compile"
+# Names of `optimizers.OPTIMIZERS`, which is not imported here so that --help is quick.
+OPTIMIZERS = {
+    "labeled": "LabeledFewShot",
+    "bootstrap": "BootstrapFewShot",
+    "random_search": "BootstrapFewShotWithRandomSearch",
+    "mipro": "MIPROv2",
+    "simba": "SIMBA",
+    "gepa": "GEPA",
+    "copro": "COPRO",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_question_arguments(parser, split="train")
+    add_program_arguments(parser)
+    add_metric_arguments(parser)
+    group = parser.add_argument_group("compiling")
+    group.add_argument(
+        "--optimizer",
+        type=_optimizer,
+        choices=OPTIMIZERS,
+        default="bootstrap",
+        help="or DSPy's name of it, such as MIPROv2; default: bootstrap",
+    )
+    group.add_argument(
+        "--option",
+        action="append",
+        metavar="NAME=VALUE",
+        help="of the optimizer, such as max_bootstrapped_demos=2; may be repeated",
+    )
+    group.add_argument(
+        "--predictors",
+        metavar="A,B",
+        help="which prompts may change: rewrite, generate, reflect; default: all",
+    )
+    group.add_argument(
+        "--heldout",
+        metavar="QUESTIONS",
+        help="judged on, never learned from: a file, or a split of the same questions; default: the sample's dev "
+        "questions, or 40%% of your own",
+    )
+    group.add_argument("--heldout-limit", type=int, metavar="N", help="the first N of them")
+    group.add_argument("--budget", type=int, metavar="N", help="LM calls in all; a call beyond is refused")
+    group.add_argument(
+        "--prompt-lm", metavar="MODEL", help="proposes instructions; default: the program's own"
+    )
+    group.add_argument(
+        "--alternate", action="store_true", help="search thresholds and compile prompts in turns"
+    )
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
+    group.add_argument("--dry-run", action="store_true", help="say what it would cost, and stop")
+    group.add_argument("--run", default=RUN, metavar="FOLDER", help=f"keeps what comes out (default: {RUN})")
+    group.add_argument("--fresh", action="store_true", help="throw away what the folder has")
+    group.add_argument("--save", metavar="FILE", help="write the program that is kept to this file too")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compile; returns 0 whichever program is kept."""
+    check_target(args.save)
+    options = _options(args.option)
+    trainset, heldout = read_questions(args), _heldout(args)
+    metric = read_metric(args)
+
+    from crag_dspy.optimize.prompts.compiling import compile_job
+    from crag_dspy.optimize.prompts.job import CompileJob
+
+    with opened_program(args) as program, _cached_replies(args):
+        job = CompileJob(
+            program,
+            trainset,
+            metric,
+            optimizer=args.optimizer,
+            predictors=args.predictors.split(",") if args.predictors else None,
+            heldout=heldout,
+            budget=args.budget,
+            options=options,
+            prompt_lm=_prompt_lm(args.prompt_lm),
+            alternate=args.alternate,
+            run=None if args.dry_run else args.run,
+            seed=args.seed,
+            threads=args.threads,
+            fresh=args.fresh,
+        )
+        if args.dry_run:
+            plain = job.estimate.to_json()
+            sys.stdout.write(
+                (json.dumps(plain, ensure_ascii=False) if args.json else str(job.estimate)) + "\n"
+            )
+            return 0
+        sys.stderr.write(f"{job.estimate}\n")
+        with contextlib.redirect_stdout(sys.stderr):  # DSPy's optimizers print their progress
+            compiled = compile_job(job)
+        if args.save:
+            compiled.program.save(args.save)
+    told = json.dumps(compiled.to_json(), ensure_ascii=False) if args.json else str(compiled)
+    sys.stdout.write(told + "\n")
+    sys.stderr.write(f"Kept in {args.run}: open {args.run}/report.html\n")
+    if args.save:
+        sys.stderr.write(f"Program saved to {args.save}.\n")
+    return 0
+
+
+def _optimizer(text: str) -> str:
+    """Our name where DSPy's is given."""
+    return next((name for name, dspys in OPTIMIZERS.items() if dspys.lower() == text.lower()), text)
+
+
+def _heldout(args: argparse.Namespace) -> list[dspy.Example] | None:
+    """The held-out questions that were named; None leaves it to `divide`."""
+    named = args.heldout
+    if args.questions == SAMPLE and named is None:
+        named = "dev"
+    if named is None:
+        if args.heldout_limit is not None:
+            raise ConfigError("--heldout-limit needs --heldout")
+        return None
+
+    from pathlib import Path
+
+    from crag_dspy.optimize.questions.datasets import load
+
+    if args.questions != SAMPLE and Path(named).expanduser().exists():
+        return load(named, limit=args.heldout_limit)
+    other = argparse.Namespace(**{**vars(args), "split": named, "limit": args.heldout_limit})
+    return read_questions(other)
+
+
+def _options(given: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE, where a value is JSON (a number, true, null) or else a text."""
+    options: dict[str, Any] = {}
+    for text in given or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"--option must be like max_bootstrapped_demos=2, got {text!r}")
+        try:
+            options[name.replace("-", "_")] = json.loads(value)
+        except ValueError:
+            options[name.replace("-", "_")] = value
+    return options
+
+
+def _prompt_lm(name: str | None) -> Any:
+    if name is None:
+        return None
+    if name == "local":
+        from crag_dspy.lms.local import local_lm
+
+        return local_lm()
+
+    import dspy
+
+    return dspy.LM(name)
+
+
+@contextmanager
+def _cached_replies(args: argparse.Namespace) -> Iterator[None]:
+    """With the sample, replies are cached: the demo's model, which it uses, is not, since the demo measures seconds.
+
+    An optimizer asks many questions again; and a run that is started a second time then repeats no call.
+    """
+    import dspy
+
+    lm = dspy.settings.lm
+    if args.config is not None or lm is None:
+        yield
+        return
+    with dspy.context(lm=lm.copy(cache=True)):
+        yield

@@ -1,0 +1,158 @@
+"""`crag-dspy thresholds`: the best thresholds on your questions, exactly.
+
+    crag-dspy thresholds                                    # the sample's dev questions
+    crag-dspy thresholds dev.jsonl --config crag.toml --price-search 0.05 --save crag.json
+
+Every question is run at most three times, whatever number of thresholds is tried. The runs are kept in a
+folder: the same command goes on where it stopped, and another price or policy takes no further run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from crag_dspy.commands.options import (
+    add_metric_arguments,
+    add_program_arguments,
+    add_question_arguments,
+    check_target,
+    opened_program,
+    read_metric,
+    read_questions,
+    recorded,
+)
+from crag_dspy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crag_dspy.optimize.thresholds.frontier import FrontierPoint
+    from crag_dspy.optimize.thresholds.settings_grid import Grid
+
+RUN = "runs/thresholds"
+_SHOWN = 12  # points of the frontier
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_question_arguments(parser, split="dev")
+    add_program_arguments(parser)
+    add_metric_arguments(parser)
+    group = parser.add_argument_group("search")
+    group.add_argument("--policy", choices=("max", "vote"), help="default: the program's")
+    group.add_argument(
+        "--folds", type=int, default=5, metavar="N", help="of the cross-validated estimate (default: 5)"
+    )
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="of folds and intervals (default: 0)")
+    group.add_argument(
+        "--grid",
+        action="append",
+        metavar="SETTING=A,B,...",
+        help="twice: a grid over two settings instead, such as --grid top_n=2,5 --grid strip_threshold=-0.5,0",
+    )
+    group.add_argument("--run", default=RUN, metavar="FOLDER", help=f"keeps the runs (default: {RUN})")
+    group.add_argument("--fresh", action="store_true", help="throw away what the folder has")
+    group.add_argument(
+        "--save", metavar="FILE", help="write the program with its new settings to this file too"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Search; returns 0."""
+    check_target(args.save)
+    axes = _axes(args.grid)
+    examples = read_questions(args)
+    metric = read_metric(args)
+    if args.folds < 2:
+        raise ConfigError(f"--folds must be at least 2, got {args.folds}")
+
+    from crag_dspy.optimize.report.page import write_report
+    from crag_dspy.optimize.thresholds.search import search_thresholds
+    from crag_dspy.optimize.thresholds.settings_grid import grid
+
+    common: dict[str, Any] = {"run": args.run, "threads": args.threads, "fresh": args.fresh}
+    with opened_program(args) as program:
+        if axes:
+            gridded = grid(program, examples, metric, axes, **common)
+            told, plain, best = _grid_for_people(gridded), gridded.to_json(), gridded.program
+        else:
+            found = search_thresholds(
+                program,
+                examples,
+                metric,
+                policy=args.policy,
+                folds=args.folds,
+                seed=args.seed,
+                config=recorded(args),
+                **common,
+            )
+            told = f"{found}\n{_frontier(found.frontier, found.best.n, found.metric)}"
+            plain, best = found.to_json(), found.program
+            write_report(args.run)
+        if args.save:
+            best.save(args.save)
+    if args.json:
+        sys.stdout.write(json.dumps(plain, ensure_ascii=False) + "\n")
+        return 0
+    sys.stdout.write(told + "\n")
+    page = "" if axes else f": open {args.run}/report.html"
+    sys.stderr.write(
+        f"Kept in {args.run}{page}\n" + (f"Program saved to {args.save}.\n" if args.save else "")
+    )
+    return 0
+
+
+def _axes(given: Sequence[str] | None) -> dict[str, list[Any]]:
+    """Settings and values; a value is a number where it reads as one."""
+    if not given:
+        return {}
+    axes: dict[str, list[Any]] = {}
+    for text in given:
+        name, equals, values = text.partition("=")
+        if not equals or not values:
+            raise ConfigError(f"--grid must be like top_n=2,5, got {text!r}")
+        axes[name.strip().replace("-", "_")] = [_value(value.strip()) for value in values.split(",")]
+    if len(axes) != 2:
+        raise ConfigError(f"--grid is given twice, for two settings; got {', '.join(axes)}")
+    return axes
+
+
+def _value(text: str) -> Any:
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _frontier(points: Sequence[FrontierPoint], questions: int, metric: str) -> str:
+    """The frontier as a table; of many points the corners of its hull, evenly spaced."""
+    shown = list(points)
+    if len(shown) > _SHOWN:
+        shown = [point for point in points if point.on_hull]
+        step = max(1, -(-len(shown) // _SHOWN))
+        shown = [*shown[::step], *([shown[-1]] if (len(shown) - 1) % step else [])]
+    lines = [
+        f"{metric} bought by web searches (best for each number of them):",
+        "  searches   value   upper   lower",
+    ]
+    for point in shown:
+        share = f"{point.searches} ({point.searches / questions:.0%})"
+        lines.append(f"{share:>10}  {point.value:6.3f}  {point.upper:6.3f}  {point.lower:6.3f}")
+    return "\n".join(lines)
+
+
+def _grid_for_people(found: Grid) -> str:
+    first, second = found.names
+    lines = [f"{found.metric} by {first} (down) and {second} (across); in brackets the questions that search"]
+    lines.append(" " * 10 + "".join(f"{value!s:>14}" for value in found.columns))
+    for value, row in zip(found.rows, found.cells, strict=True):
+        cells = ["-" if cell is None else f"{cell.value:.3f} ({cell.searches})" for cell in row]
+        lines.append(f"{value!s:>10}" + "".join(f"{cell:>14}" for cell in cells))
+    best = ", ".join(f"{name} {value}" for name, value in zip(found.names, found.best, strict=True))
+    lines.append(f"best: {best}; runs of the program: {found.runs} ({found.runs_now} now)")
+    return "\n".join(lines)

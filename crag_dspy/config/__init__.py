@@ -1,0 +1,1 @@
+"""`crag.toml`: the parts of a program by name."""

@@ -1,0 +1,1 @@
+"""Correction for programs that already exist."""

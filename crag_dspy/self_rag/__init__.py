@@ -1,0 +1,1 @@
+"""Self-RAG (arXiv 2310.11511): a generator that judges its own paragraphs."""

@@ -1,0 +1,1 @@
+"""What a program keeps: tunable values, their checks, saving and loading."""

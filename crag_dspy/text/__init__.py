@@ -1,0 +1,1 @@
+"""Reading text: sentences, words, scripts, and what language models wrote."""

@@ -1,0 +1,303 @@
+"""`crag-dspy benchmark-grader`: how well graders tell relevant texts from irrelevant ones, on labelled pairs.
+
+    crag-dspy benchmark-grader --pairs heldout.jsonl --grader mini --grader embedding --grader lm --out
+    results
+
+What a grader could not judge (None) is counted, is wrong for accuracy, and is left out of everything else.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from crag_dspy.errors import ConfigError, GraderError
+from crag_dspy.evaluator_train.measuring import ranking
+from crag_dspy.evaluator_train.measuring.reliability import calibration_error
+from crag_dspy.state.arguments import check_whole
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from crag_dspy.contracts import Grader
+    from crag_dspy.evaluator_train.pairs.pair_files import Pair
+
+logger = logging.getLogger(__name__)
+
+CHUNK = 512  # pairs scored between two steps of the progress bar
+OWN_CUT = 0.0  # the middle of the scale: as likely relevant as not
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One grader on one file. Shares and areas are in [0, 1]; None where all that was judged has one label.
+
+    Args:
+        auc_low, auc_high: 95% bootstrap interval of `auc` over questions.
+        cut, accuracy: the grader's own: its `cut` where it has one, else 0, the middle of the scale.
+        best_cut, best_accuracy: the best on these very pairs, an upper bound.
+        calibration_error: expected error of (score + 1) / 2 as a probability, 15 bins.
+        unjudged: share of pairs with the score None, as for text that is unknown to the tokenizer.
+    """
+
+    grader: str
+    fingerprint: str
+    file: str
+    pairs: int
+    relevant: int
+    auc: float | None
+    auc_low: float | None
+    auc_high: float | None
+    average_precision: float | None
+    cut: float
+    accuracy: float
+    best_cut: float | None
+    best_accuracy: float | None
+    calibration_error: float | None
+    unjudged: float
+    pairs_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A row, with the labels and scores it was computed from."""
+
+    row: Row
+    labels: tuple[int, ...]
+    scores: tuple[float | None, ...]
+
+    def judged(self) -> tuple[list[int], list[float]]:
+        """Labels and scores without what was not judged."""
+        both = [(y, s) for y, s in zip(self.labels, self.scores, strict=True) if s is not None]
+        return [label for label, _ in both], [score for _, score in both]
+
+
+def benchmark(grader: Grader, pairs: Sequence[Pair], *, name: str = "", file: str = "") -> Result:
+    """Score `pairs` with `grader` and measure it.
+
+    The first pair is scored once before the clock starts, so that loading a model does not count as scoring.
+
+    Args:
+        grader: fits `Grader`; `score_pairs`, where it has one, batches pairs of many questions together.
+        pairs: with both labels.
+        name, file: for the row; the name of the grader itself by default.
+
+    Raises:
+        ConfigError: a set with one label only: nothing can be ranked.
+        GraderError: the grader breaks its contract, or could judge nothing at all.
+    """
+    labels = tuple(pair.label for pair in pairs)
+    check_labels(pairs, file or "pairs")
+    _scored(grader, pairs[:1])
+    started = time.perf_counter()
+    scores = tuple(_scored(grader, pairs, progress=name or grader.name))
+    seconds = time.perf_counter() - started
+    if all(score is None for score in scores):
+        raise GraderError(
+            f"grader {grader.name!r} could judge none of {len(pairs)} pairs of {file or 'pairs'}"
+        )
+    return Result(_row(grader, pairs, scores, seconds, name, file), labels, scores)
+
+
+def check_labels(pairs: Sequence[Pair], file: str) -> None:
+    """Raises ConfigError naming the file unless both labels are there."""
+    labels = {pair.label for pair in pairs}
+    if len(labels) < 2:
+        held = f"only label {min(labels)}" if labels else "no pairs"
+        raise ConfigError(f"{file}: holds {held}: relevant and irrelevant texts are both needed")
+
+
+def _row(
+    grader: Grader,
+    pairs: Sequence[Pair],
+    scores: Sequence[float | None],
+    seconds: float,
+    name: str,
+    file: str,
+) -> Row:
+    labels = [pair.label for pair in pairs]
+    judged = [index for index, score in enumerate(scores) if score is not None]
+    known = [labels[index] for index in judged]
+    values = [float(score) for score in scores if score is not None]
+    cut = float(getattr(grader, "cut", OWN_CUT))
+    both = len(set(known)) == 2
+    interval = ranking.auc_interval(known, values, [pairs[i].question for i in judged]) if both else None
+    best, best_cut = ranking.best_accuracy(known, values) if both else (None, None)
+    return Row(
+        grader=name or grader.name,
+        fingerprint=grader.fingerprint,
+        file=file,
+        pairs=len(pairs),
+        relevant=sum(labels),
+        auc=ranking.auc(known, values) if both else None,
+        auc_low=interval.low if interval else None,
+        auc_high=interval.high if interval else None,
+        average_precision=ranking.average_precision(known, values) if both else None,
+        cut=cut,
+        accuracy=ranking.accuracy_at(labels, scores, cut),
+        best_cut=best_cut,
+        best_accuracy=best,
+        calibration_error=calibration_error(known, [(value + 1) / 2 for value in values]),
+        unjudged=1 - len(judged) / len(pairs),
+        pairs_per_second=len(pairs) / max(seconds, 1e-9),
+    )
+
+
+def _scored(grader: Grader, pairs: Sequence[Pair], progress: str = "") -> list[float | None]:
+    from tqdm import tqdm
+
+    scores: list[float | None] = [None] * len(pairs)
+    hidden = None if progress else True  # None: shown on a terminal only
+    with tqdm(
+        total=len(pairs), desc=progress, unit="pair", file=sys.stderr, disable=hidden, leave=False
+    ) as bar:
+        for places, found in _batches(grader, pairs):
+            for place, score in zip(places, _checked(grader, found, len(places)), strict=True):
+                scores[place] = score
+            bar.update(len(places))
+    return scores
+
+
+def _batches(grader: Grader, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], list[float | None]]]:
+    score_pairs = getattr(grader, "score_pairs", None)
+    if score_pairs is not None:
+        for start in range(0, len(pairs), CHUNK):
+            chunk = pairs[start : start + CHUNK]
+            places = list(range(start, start + len(chunk)))
+            yield places, score_pairs([(pair.question, pair.text) for pair in chunk])
+        return
+    by_question: dict[str, list[int]] = defaultdict(list)
+    for place, pair in enumerate(pairs):
+        by_question[pair.question].append(place)
+    for question, places in by_question.items():
+        try:
+            yield places, grader.score(question, [pairs[place].text for place in places])
+        except GraderError as error:  # one question that a language model refuses must not end the benchmark
+            logger.warning("grader %s failed on %r: %s", grader.name, question[:80], error)
+            yield places, [None] * len(places)
+
+
+def _checked(grader: Grader, scores: Sequence[float | None], count: int) -> Sequence[float | None]:
+    if len(scores) != count:
+        raise GraderError(f"grader {grader.name!r} gave {len(scores)} scores for {count} texts")
+    wrong = next((score for score in scores if score is not None and not -1 <= score <= 1), None)
+    if wrong is not None:
+        raise GraderError(f"grader {grader.name!r} gave the score {wrong!r}: scores are in [-1, 1] or None")
+    return scores
+
+
+def drawn(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
+    """Whole questions, drawn at random until they have `limit` pairs or more, in their order in `pairs`."""
+    check_whole("limit", limit)
+    questions = list(dict.fromkeys(pair.question for pair in pairs))
+    Random(seed).shuffle(questions)
+    sizes: dict[str, int] = defaultdict(int)
+    for pair in pairs:
+        sizes[pair.question] += 1
+    chosen: set[str] = set()
+    count = 0
+    for question in questions:
+        if count >= limit:
+            break
+        chosen.add(question)
+        count += sizes[question]
+    return [pair for pair in pairs if pair.question in chosen]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pairs", required=True, nargs="+", metavar="FILE", help="JSONL, TSV or CSV")
+    parser.add_argument(
+        "--grader",
+        action="append",
+        required=True,
+        metavar="NAME",
+        help="mini, a T5 grader's folder or hub id (base: before it leaves out its adapter), embedding[:MODEL], "
+        "lm[:MODEL], python:module:attribute; repeat to compare",
+    )
+    parser.add_argument("--limit", type=int, help="pairs of each file, drawn by whole questions")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw (default: 0)")
+    parser.add_argument("--out", metavar="FOLDER", help="for rows.jsonl, scores.jsonl and report.html")
+    parser.add_argument("--json", action="store_true", help="one JSON line a grader and file on stdout")
+
+
+def run(args: argparse.Namespace) -> int:
+    from crag_dspy.evaluator_train.measuring.named_graders import named_grader
+    from crag_dspy.evaluator_train.pairs.pair_files import read_pairs
+
+    # Everything that can be wrong with the arguments is found before hours of scoring.
+    sets = {path: read_pairs(path) for path in args.pairs}
+    if args.limit is not None:
+        sets = {path: drawn(pairs, args.limit, args.seed) for path, pairs in sets.items()}
+    for path, pairs in sets.items():
+        check_labels(pairs, Path(path).name)
+    graders = {name: named_grader(name) for name in dict.fromkeys(args.grader)}
+    results: list[Result] = []
+    for path, pairs in sets.items():
+        for name, grader in graders.items():
+            result = benchmark(grader, pairs, name=name, file=Path(path).name)
+            results.append(result)
+            if args.json:
+                sys.stdout.write(json.dumps(plain(result.row)) + "\n")
+                sys.stdout.flush()
+            if args.out:  # after every step: what is computed is not lost
+                write_results(results, Path(args.out))
+    if not args.json:
+        _print_tables(results)
+    return 0
+
+
+def plain(row: Row) -> dict[str, Any]:
+    """A row as JSON data; a cut that is infinite (every text irrelevant) becomes null."""
+    return {
+        name: None if value in (float("inf"), float("-inf")) else value for name, value in asdict(row).items()
+    }
+
+
+def write_results(results: Sequence[Result], folder: Path) -> None:
+    """Write rows.jsonl (one line a grader and file), scores.jsonl (one line a pair) and report.html."""
+    from crag_dspy.evaluator_train.measuring.benchmark_report import report_html
+
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = "".join(json.dumps(plain(result.row)) + "\n" for result in results)
+    (folder / "rows.jsonl").write_text(rows, encoding="utf-8")
+    with (folder / "scores.jsonl").open("w", encoding="utf-8") as out:
+        for result in results:
+            for number, (label, score) in enumerate(zip(result.labels, result.scores, strict=True), 1):
+                line: Mapping[str, Any] = {
+                    "grader": result.row.grader,
+                    "file": result.row.file,
+                    "pair": number,
+                    "label": label,
+                    "score": score,
+                }
+                out.write(json.dumps(line) + "\n")
+    (folder / "report.html").write_text(report_html(results), encoding="utf-8")
+
+
+def _print_tables(results: Sequence[Result]) -> None:
+    """One table a file, narrow enough for 80 columns: a figure that is cut off is no figure."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from crag_dspy.evaluator_train.measuring.benchmark_report import COLUMNS, cells
+
+    console = Console()
+    for file in dict.fromkeys(result.row.file for result in results):
+        own = [result.row for result in results if result.row.file == file]
+        title = f"{file}: {own[0].pairs} pairs, {own[0].relevant} relevant"
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for name in COLUMNS:
+            first = name == COLUMNS[0]
+            table.add_column(name, justify="left" if first else "right", no_wrap=not first, overflow="fold")
+        for row in own:
+            table.add_row(*cells(row))
+        console.print(table)

@@ -1,0 +1,209 @@
+"""Make a grader's score mean something: (score + 1) / 2 becomes the probability that the text is relevant.
+
+    raw -> a * raw + b -> score = tanh((a * raw + b) / 2)
+
+Temperature scaling (Guo et al. 2017, arXiv 1706.04599) fits a alone, Platt scaling (Platt 1999) a and b.
+Neither changes the order of the texts. On the calibrated scale two thresholds follow from what a user can
+say: how sure the grader must be before retrieval is trusted, and how much relevant text it may write off.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crag_dspy.errors import ArtefactError
+from crag_dspy.evaluator_train.measuring.cuts import Cuts, suggest_thresholds
+from crag_dspy.evaluator_train.measuring.platt import (
+    METHODS,
+    Method,
+    checked,
+    crossed_probabilities,
+    fit,
+    sigmoid,
+)
+from crag_dspy.evaluator_train.measuring.reliability import Bin, calibration_error, log_loss, reliability
+from crag_dspy.graders.artefact import Calibration, SuggestedThresholds
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from crag_dspy.evaluator_train.pairs.pair_files import Pair
+    from crag_dspy.graders.artefact import GraderSpec
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationReport:
+    """What was fitted and what it changed, on development pairs.
+
+    The values after are cross-validated: each pair by a fit on other questions, without the shift by `prior`.
+    """
+
+    method: Method
+    a: float
+    b: float
+    pairs: int
+    relevant: int
+    unjudged: int
+    error_before: float
+    error_after: float
+    log_loss_before: float
+    log_loss_after: float
+    cuts: Cuts
+    reliability: tuple[Bin, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def calibrate(
+    raws: Sequence[float | None],
+    labels: Sequence[int],
+    questions: Sequence[str],
+    *,
+    before: Sequence[float | None] | None = None,
+    method: Method | str = "platt",
+    prior: float | None = None,
+    precision: float = 0.9,
+    missed: float = 0.05,
+) -> CalibrationReport:
+    """Fit on development pairs, and say what it is worth on questions that the fit has not seen.
+
+    Args:
+        raws: logits, None where the grader could not judge (left out, and counted).
+        labels, questions: of the same pairs.
+        before: the scores in [-1, 1] as they are now; None for tanh(raw / 2).
+        method, prior: see `fit`. precision, missed: see `suggest_thresholds`.
+    """
+    judged = [index for index, raw in enumerate(raws) if raw is not None]
+    values, truth = checked([raws[index] for index in judged], [labels[index] for index in judged])
+    asked = [questions[index] for index in judged]
+    calibration = fit(values.tolist(), truth.astype(int).tolist(), method, prior)
+    now = (
+        np.tanh(values / 2) if before is None else np.array([before[index] for index in judged], dtype=float)
+    )
+    old = np.clip((now + 1) / 2, 0, 1)
+    new = crossed_probabilities(values, truth, asked, with_shift=method == "platt")
+    final = sigmoid(calibration.a * values + calibration.b)
+    known = truth.astype(int).tolist()
+    return CalibrationReport(
+        method="platt" if method == "platt" else "temperature",
+        a=calibration.a,
+        b=calibration.b,
+        pairs=len(judged),
+        relevant=int(truth.sum()),
+        unjudged=len(raws) - len(judged),
+        error_before=calibration_error(known, old.tolist()),
+        error_after=calibration_error(known, new.tolist()),
+        log_loss_before=log_loss(truth, old),
+        log_loss_after=log_loss(truth, new),
+        cuts=suggest_thresholds(known, (2 * final - 1).tolist(), precision=precision, missed=missed),
+        reliability=tuple(reliability(known, new.tolist())),
+    )
+
+
+def calibrate_artefact(
+    folder: Path | str,
+    pairs: Sequence[Pair],
+    *,
+    method: Method | str = "platt",
+    prior: float | None = None,
+    precision: float = 0.9,
+    missed: float = 0.05,
+    write: bool = True,
+) -> CalibrationReport:
+    """Calibrate a grader folder on development pairs and store a, b and the thresholds in its grader.json.
+
+    The scale becomes "tanh" whatever the head, and the fingerprint changes with it. Nothing else in the
+    folder does; `write=False` changes nothing at all.
+    """
+    from crag_dspy.graders.artefact import SPEC_FILE, read_spec, update_spec
+    from crag_dspy.graders.t5 import T5Grader
+
+    target = Path(folder)
+    spec = read_spec(target) if target.is_dir() else None
+    if spec is None:
+        raise ArtefactError(
+            f"grader {str(folder)!r} is not a folder with {SPEC_FILE}: to calibrate a shipped grader or "
+            "one of a hub, copy its folder first"
+        )
+    grader = T5Grader.from_pretrained(target)
+    raws = grader.raw_pairs([(pair.question, pair.text) for pair in pairs])
+    report = calibrate(
+        raws,
+        [pair.label for pair in pairs],
+        [pair.question for pair in pairs],
+        before=[None if raw is None else _score(spec, raw) for raw in raws],
+        method=method,
+        prior=prior,
+        precision=precision,
+        missed=missed,
+    )
+    if write:
+        update_spec(
+            target,
+            scale="tanh",
+            calibration=Calibration(a=report.a, b=report.b),
+            thresholds=SuggestedThresholds(upper=report.cuts.upper, lower=report.cuts.lower),
+            metrics={**spec.metrics, "calibration": report.to_json()},
+        )
+    return report
+
+
+def _score(spec: GraderSpec, raw: float) -> float:
+    value = spec.calibration.a * raw + spec.calibration.b
+    return float(np.tanh(value / 2) if spec.scale == "tanh" else np.clip(value, -1, 1))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("grader", help="folder of the grader; its grader.json is changed")
+    parser.add_argument("--pairs", required=True, nargs="+", metavar="FILE", help="development pairs")
+    parser.add_argument("--method", choices=METHODS, default="platt")
+    parser.add_argument("--prior", type=float, help="share of relevant texts where it will be used")
+    parser.add_argument("--precision", type=float, default=0.9, help="of the texts above the upper threshold")
+    parser.add_argument(
+        "--missed", type=float, default=0.05, help="share of relevant texts below the lower one"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="change nothing")
+    parser.add_argument("--json", action="store_true", help="one JSON line on stdout")
+
+
+def run(args: argparse.Namespace) -> int:
+    from crag_dspy.evaluator_train.pairs.pair_files import read_pairs
+
+    pairs = [pair for path in args.pairs for pair in read_pairs(path)]
+    report = calibrate_artefact(
+        args.grader,
+        pairs,
+        method=args.method,
+        prior=args.prior,
+        precision=args.precision,
+        missed=args.missed,
+        write=not args.dry_run,
+    )
+    if args.json:
+        sys.stdout.write(json.dumps(report.to_json()) + "\n")
+        return 0
+    from rich.console import Console
+
+    cuts = report.cuts
+    Console().print(
+        f"a = {report.a:.4g}, b = {report.b:.4g} on {report.pairs} pairs ({report.relevant} relevant)\n"
+        f"calibration error {report.error_before:.3f} -> {report.error_after:.3f}, "
+        f"log loss {report.log_loss_before:.3f} -> {report.log_loss_after:.3f} (five folds)\n"
+        f"upper {cuts.upper:.3f}: {cuts.precision:.0%} of {cuts.trusted:.0%} of the texts are relevant\n"
+        f"lower {cuts.lower:.3f}: {cuts.missed:.1%} of the relevant texts lie below, "
+        f"with {cuts.dropped:.0%} of all",
+        highlight=False,
+    )
+    return 0

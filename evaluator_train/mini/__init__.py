@@ -1,0 +1,1 @@
+"""How the shipped grader was made: scripts that run from a checkout; not in the wheel."""

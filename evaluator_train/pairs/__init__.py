@@ -1,0 +1,1 @@
+"""Labelled pairs to train and measure a grader on."""

@@ -1,0 +1,133 @@
+"""What robustness found: rows of all systems at every rate, as tables, JSON, CSV and a plot."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crag_dspy.optimize.comparison.curve_plot import curve_plot
+from crag_dspy.optimize.runs.folder import pretty, write_whole
+
+if TYPE_CHECKING:
+    from crag_dspy.optimize.comparison.table import System
+
+RESULT, POINTS, PLOT = "robustness.json", "robustness.csv", "robustness.svg"
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Rows of all systems at every rate of removal and every number of decoys.
+
+    left_out: share of the questions' answering passages that are left out, at every rate.
+    """
+
+    metric: str
+    questions: int
+    removal: Mapping[float, Sequence[System]]
+    decoys: Mapping[int, Sequence[System]]
+    left_out: Mapping[float, float]
+
+    def __str__(self) -> str:
+        blocks = [f"{self.metric} on {self.questions} questions"]
+        for title, points in (("left out", self.removal), ("decoys", self.decoys)):
+            if points:
+                blocks.append(_aligned([[title, *(_shown(x) for x in points)], *_lines(points)]))
+        return "\n\n".join([*blocks, *self.kept_lines()])
+
+    def kept_lines(self) -> list[str]:
+        """How much of its quality each system keeps at the highest rate."""
+        kept = {name: value for name, value in self.kept.items() if value is not None}
+        if not kept:
+            return []
+        shown = ", ".join(f"{name} {value:.0%}" for name, value in kept.items())
+        return [f"kept at {max(self.removal):g} of the quality at {min(self.removal):g}: {shown}"]
+
+    @property
+    def kept(self) -> dict[str, float | None]:
+        """Quality at the highest rate over that at the lowest; None where that is 0."""
+        if not self.removal:
+            return {}
+        low, high = self.removal[min(self.removal)], self.removal[max(self.removal)]
+        return {
+            before.name: after.quality.mean / before.quality.mean if before.quality.mean else None
+            for before, after in zip(low, high, strict=True)
+        }
+
+    def markdown(self) -> str:
+        parts = [f"{self.metric} on {self.questions} questions."]
+        for title, points in (("left out", self.removal), ("decoys", self.decoys)):
+            if points:
+                rows = [
+                    [title, *(_shown(x) for x in points)],
+                    ["---", *["---:"] * len(points)],
+                    *_lines(points),
+                ]
+                parts.append("\n".join("| " + " | ".join(row) + " |" for row in rows))
+        return "\n\n".join([*parts, *self.kept_lines()])
+
+    def to_json(self) -> dict[str, Any]:
+        def plain(points: Mapping[Any, Sequence[System]]) -> list[dict[str, Any]]:
+            return [
+                {"at": at, "systems": [system.to_json() for system in found]} for at, found in points.items()
+            ]
+
+        return {
+            "metric": self.metric,
+            "questions": self.questions,
+            "removal": plain(self.removal),
+            "decoys": plain(self.decoys),
+            "left_out": [{"at": rate, "share": share} for rate, share in self.left_out.items()],
+            "kept": self.kept,
+        }
+
+    def to_csv(self) -> str:
+        """A line a system and point."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["change", "at", "system", "quality", "low", "high", *_MORE])
+        for name, points in (("removal", self.removal), ("decoys", self.decoys)):
+            for at, systems in points.items():
+                for one in systems:
+                    more = (
+                        one.coverage.mean,
+                        one.hallucination.mean,
+                        one.abstained,
+                        one.context_tokens,
+                        one.searches,
+                    )
+                    quality = one.quality
+                    row = [name, at, one.name, quality.mean, quality.low, quality.high, *more]
+                    writer.writerow([round(value, 6) if isinstance(value, float) else value for value in row])
+        return text.getvalue()
+
+
+_MORE = ("coverage", "hallucination", "abstained", "context_tokens", "searches")
+
+
+def write_curves(curves: Curves, folder: Path) -> None:
+    """As JSON, as CSV and as a plot."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / RESULT, pretty(curves.to_json()))
+    write_whole(folder / POINTS, curves.to_csv())
+    write_whole(folder / PLOT, curve_plot(curves))
+
+
+def _lines(points: Mapping[Any, Sequence[System]]) -> list[list[str]]:
+    """A line a system: its quality with the interval at every point."""
+    names = [system.name for system in next(iter(points.values()))]
+    return [[name, *(str(found[i].quality) for found in points.values())] for i, name in enumerate(names)]
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _shown(x: float) -> str:
+    return f"{x:g}"

@@ -1,0 +1,74 @@
+"""What `crag-dspy compare` does about graders: their own comparison, and thresholds for those that replace another."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crag_dspy.errors import ConfigError
+
+if TYPE_CHECKING:
+    import dspy
+
+
+def _tuning_questions(args: argparse.Namespace, compared: Sequence[dspy.Example]) -> Sequence[dspy.Example]:
+    from crag_dspy.optimize.questions.datasets import load
+
+    examples: Sequence[dspy.Example] = load(args.tune_on)
+    asked = {example.question for example in compared}
+    shared = [example.question for example in examples if example.question in asked]
+    if shared:
+        raise ConfigError(
+            f"--tune-on has {len(shared)} of the questions that are compared, such as {shared[0]!r}: thresholds that "
+            "were found on them would flatter every grader; name a file with others"
+        )
+    return examples
+
+
+def tuned_thresholds(
+    args: argparse.Namespace, program: Any, wanted: Sequence[str], compared: Sequence[dspy.Example]
+) -> dict[str, dict[str, float]]:
+    """Thresholds of the other graders, found on other questions than those that are `compared`."""
+    from crag_dspy.optimize.comparison.grader_actions import compare_graders
+    from crag_dspy.optimize.comparison.systems import grader_of, other_graders
+
+    others = other_graders(wanted)
+    if not others or args.tune_on is None or args.dry_run:  # a dry run grades nothing
+        return {}
+    examples = _tuning_questions(args, compared)
+    found = compare_graders(
+        program,
+        {name: grader_of(name) for name in others},
+        examples,
+        tune_on=examples,
+        run=Path(args.run) / "tuning",
+        threads=args.threads,
+        fresh=args.fresh,
+    )
+    return {one.name: {"upper": one.thresholds.upper, "lower": one.thresholds.lower} for one in found.graders}
+
+
+def print_graders(
+    args: argparse.Namespace, program: Any, names: Sequence[str], examples: Sequence[dspy.Example]
+) -> int:
+    """The paper's comparison of graders, to stdout; returns 0."""
+    from crag_dspy.optimize.comparison.grader_actions import compare_graders
+    from crag_dspy.optimize.comparison.systems import grader_of
+
+    found = compare_graders(
+        program,
+        {name: grader_of(name) for name in names},
+        examples,
+        tune_on=None if args.tune_on is None else _tuning_questions(args, examples),
+        run=Path(args.run) / "graders",
+        threads=args.threads,
+        seed=args.seed,
+        fresh=args.fresh,
+    )
+    text = json.dumps(found.to_json()) if args.json else found.markdown() if args.markdown else str(found)
+    sys.stdout.write(text + "\n")
+    return 0

@@ -1,0 +1,219 @@
+"""What a comparison found: a row a system, as numbers, as tables for a terminal or a README, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from crag_dspy.actions import Action
+
+if TYPE_CHECKING:
+    from crag_dspy.optimize.runs.evaluation import Evaluation
+    from crag_dspy.optimize.statistics.intervals import Interval, PairedDifference
+
+
+@dataclass(frozen=True)
+class System:
+    """One system's results. Shares are of all questions unless it says otherwise; differences are paired, to the
+    first system on the same questions, and None for the first.
+
+    Attributes:
+        quality: right answers: the mean of the metric, with its bootstrap interval. Where no document answers a
+            question, declining is right.
+        answerable: the same over the questions that a document answers: the paper's accuracy, for which an
+            abstention is wrong. None when there are no such questions.
+        coverage: answered, and right.
+        hallucination: answered, and wrong, or not supported by what the language model read.
+        abstained: share of the questions it declined to answer.
+        declined_rightly: the same of the questions that no document answers; None when there are none.
+        unsupported: share of the answers it gave that do not stand in what the language model read; None when it gave
+            none.
+        context_tokens: what the model read, a question on average.
+        relative: of coverage, hallucination and context_tokens: the change to the first system, -0.5 for half of it;
+            None where the first has 0.
+        actions: questions by action, of the first seed; empty for a system that takes none.
+        by_seed: the quality of every seed.
+        searches, lm_calls, tokens, seconds: a question on average.
+        cached: of the lm_calls, those that DSPy's cache answered; their tokens and seconds are not counted.
+        failures: questions on which it failed; they are wrong, and neither covered nor hallucinated.
+    """
+
+    name: str
+    quality: Interval
+    change: PairedDifference | None
+    answerable: Interval | None
+    answerable_change: PairedDifference | None
+    coverage: Interval
+    coverage_change: PairedDifference | None
+    hallucination: Interval
+    hallucination_change: PairedDifference | None
+    abstained: float
+    declined_rightly: float | None
+    unsupported: float | None
+    context_tokens: float
+    relative: Mapping[str, float | None]
+    actions: Mapping[str, int]
+    by_seed: Sequence[float]
+    searches: float
+    lm_calls: float
+    tokens: float
+    seconds: float
+    cached: float
+    failures: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A row a system. `evaluations` has every question of each, in the order of the questions, for the first seed.
+
+    `few` compares all systems on the first questions alone, when some system was asked no more than these; `systems`
+    then has only those that were asked all.
+    """
+
+    metric: str
+    questions: int
+    unanswerable: int
+    systems: Sequence[System]
+    evaluations: Mapping[str, Evaluation]
+    unit: str
+    seeds: Sequence[int] = (0,)
+    few: Comparison | None = None
+    name: str = field(default="", compare=False)
+
+    @property
+    def title(self) -> str:
+        nothing = (
+            f" ({self.unanswerable} of them without an answer in any document)" if self.unanswerable else ""
+        )
+        seeds = f", {len(self.seeds)} seeds" if len(self.seeds) > 1 else ""
+        return f"{self.metric} on {self.questions} questions{nothing}{seeds}, against {self.systems[0].name}"
+
+    def __str__(self) -> str:
+        parts = [self.title]
+        for header, rows in self._tables():
+            table = [header, *rows]
+            widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+            for name, *cells in table:
+                aligned = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+                parts.append("  ".join([name.ljust(widths[0]), *aligned]))
+            parts.append("")
+        parts[-1] = f"context in {self.unit}"
+        if note := self._cache_note():
+            parts.append(note)
+        return "\n".join(parts) if self.few is None else "\n".join([*parts, "", str(self.few)])
+
+    def markdown(self) -> str:
+        """The same as tables for a README."""
+        parts = [f"{self.title}; context in {self.unit}."]
+        for header, rows in self._tables():
+            lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+            parts.append("\n".join("| " + " | ".join(row) + " |" for row in lines))
+        if note := self._cache_note():
+            parts.append(f"{note[0].upper()}{note[1:]}.")
+        if self.few is not None:
+            parts.append(self.few.markdown())
+        return "\n\n".join(parts)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "metric": self.metric,
+            "questions": self.questions,
+            "unanswerable": self.unanswerable,
+            "unit": self.unit,
+            "seeds": list(self.seeds),
+            "systems": [system.to_json() for system in self.systems],
+            "few": None if self.few is None else self.few.to_json(),
+        }
+
+    def _cache_note(self) -> str:
+        """Whose seconds are too few, when some replies took none."""
+        shares = {one.name: one.cached / one.lm_calls for one in self.systems if one.cached}
+        if not shares:
+            return ""
+        told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+        return f"seconds lack the replies that came from DSPy's cache ({told}): measure with cache=False"
+
+    def _tables(self) -> list[tuple[list[str], list[list[str]]]]:
+        return [
+            (_ANSWERS, [_answers(system) for system in self.systems]),
+            (_COSTS, [_costs(system) for system in self.systems]),
+        ]
+
+
+_ANSWERS = [
+    "system",
+    "right",
+    "difference",
+    "p",
+    "answerable",
+    "difference",
+    "coverage",
+    "hallucination",
+    "abstained",
+    "of unanswerable",
+]
+_COSTS = [
+    "system",
+    "correct/incorrect/ambiguous",
+    "context",
+    "LM calls",
+    "searches",
+    "seconds",
+    "unsupported answers",
+    "failed",
+]
+_ORDER = (Action.CORRECT, Action.INCORRECT, Action.AMBIGUOUS)
+
+
+def _answers(system: System) -> list[str]:
+    change = system.change
+    p = "-" if change is None else f"{change.p_value:.3f}" if change.p_value >= 0.001 else "<0.001"
+    return [
+        system.name,
+        str(system.quality),
+        _difference(change),
+        p,
+        "-" if system.answerable is None else str(system.answerable),
+        _difference(system.answerable_change),
+        f"{system.coverage.mean:.1%}{_relative(system, 'coverage')}",
+        f"{system.hallucination.mean:.1%}{_relative(system, 'hallucination')}",
+        f"{system.abstained:.1%}",
+        "-" if system.declined_rightly is None else f"{system.declined_rightly:.1%}",
+    ]
+
+
+def _costs(system: System) -> list[str]:
+    actions = (
+        "/".join(str(system.actions.get(action.value, 0)) for action in _ORDER) if system.actions else "-"
+    )
+    return [
+        system.name,
+        actions,
+        f"{system.context_tokens:.0f}{_relative(system, 'context_tokens')}",
+        f"{system.lm_calls:.2f}",
+        f"{system.searches:.2f}",
+        f"{system.seconds:.2f}",
+        "-" if system.unsupported is None else f"{system.unsupported:.1%}",
+        str(system.failures),
+    ]
+
+
+def _difference(change: PairedDifference | None) -> str:
+    return "-" if change is None else f"{change.difference:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
+
+
+def _relative(system: System, name: str) -> str:
+    value = system.relative.get(name)
+    return "" if value is None else f" ({round(value, 2) + 0.0:+.0%})"  # never -0%
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value

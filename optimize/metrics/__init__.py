@@ -1,0 +1,1 @@
+"""How good an answer is, and what it cost."""

@@ -1,0 +1,194 @@
+"""FActScore (arXiv 2305.14251): the share of a text's atomic facts that a knowledge source supports.
+
+judged = FactScore(judge=dspy.LM("openai/gpt-4o-mini"), knowledge=index)
+found = evaluate(program, biographies, judged)
+print(fact_summary(found))          # mean over those who answered, and how many did
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import dspy
+
+from crag_dspy.contracts import Retriever
+from crag_dspy.errors import ConfigError
+from crag_dspy.optimize.metrics.facts import Fact, FactJudge
+from crag_dspy.optimize.metrics.feedback import listed
+from crag_dspy.optimize.metrics.observed import abstained, answer_of, field_of
+from crag_dspy.optimize.metrics.score import Score
+from crag_dspy.optimize.runs.evaluation import Evaluation
+from crag_dspy.optimize.statistics.intervals import Interval, mean_interval
+from crag_dspy.passages import as_passages
+from crag_dspy.retrievers.adapt import as_retriever
+from crag_dspy.retrievers.chunking import chunk
+from crag_dspy.state.arguments import check_number, check_whole
+
+NO_RESPONSE = "No response"
+PASSAGE_WORDS = 100  # of an example's own context, as the passages of the paper's Wikipedia dump
+
+
+class FactScore:
+    """A metric for long answers: supported facts over all facts, times the length penalty.
+
+    An example names its topic (`topic`, else `document`, else the question is the topic). An answer that declines, or
+    that states no fact, is no response: its score is 0 with `abstained=True`, and `fact_summary` leaves it out of the
+    mean, as the paper does.
+
+    Args:
+        judge: the `dspy.LM` that splits and verifies; None is `dspy.settings.lm`.
+        knowledge: what `as_retriever` reads, such as an index of the topics' articles; None takes each example's own
+            `passages` or `context`, cut into passages of about 100 words.
+        k: passages that a fact is verified against, at most.
+        gamma: answers of fewer facts are multiplied by exp(1 - gamma / facts); 0 for no penalty (section 3.1's score).
+
+    Raises (when called):
+        ConfigError: an example without a source, when there is no `knowledge`; or no language model.
+        JudgeError: a call of the judge or of the source that failed. `evaluate` records it and asks again next time.
+    """
+
+    def __init__(
+        self,
+        judge: Any = None,
+        knowledge: Any = None,
+        *,
+        k: int = 5,
+        gamma: float = 10,
+        name: str = "factscore",
+    ) -> None:
+        check_whole("k", k)
+        check_number("gamma", gamma, 0)
+        if judge is not None and not isinstance(judge, dspy.BaseLM):
+            raise ConfigError(
+                f"judge must be a dspy.LM, got {type(judge).__name__}: pass dspy.LM('provider/model')"
+            )
+        self.judge = judge
+        self.knowledge = None if knowledge is None else as_retriever(knowledge)
+        self.k, self.gamma = k, float(gamma)
+        self.asks = FactJudge(k)
+        # Plain attributes are a metric's identity: stored scores of another judge are of another metric.
+        self.judged_by = "" if judge is None else str(judge.model)
+        self.known_by = "" if knowledge is None else _name(knowledge)
+        self.__name__ = name
+
+    def __call__(
+        self, example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
+    ) -> Score:
+        source = self.knowledge or _own_source(example)
+        if abstained(pred):
+            return _no_response("it declined to answer")
+        # A trace of its own: the judge's calls are no steps of the program.
+        with dspy.context(trace=[], lm=self.judge or dspy.settings.lm):
+            facts = self.asks(text=answer_of(pred), topic=_topic(example), source=source)
+        if not facts:
+            return _no_response("the answer states no fact")
+        right = sum(fact.supported is True for fact in facts)
+        value = fact_score(right, len(facts), self.gamma)
+        return Score(
+            score=value,
+            feedback=_feedback(facts, right, value),
+            abstained=False,
+            facts=len(facts),
+            supported=right,
+        )
+
+
+def fact_score(supported: int, facts: int, gamma: float = 10) -> float:
+    """supported / facts, times exp(1 - gamma / facts) when there are fewer facts than gamma; 0 for no fact."""
+    if not facts:
+        return 0.0
+    return supported / facts * (math.exp(1 - gamma / facts) if facts < gamma else 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class FactSummary:
+    """FActScore of a system: `score` over the questions it responded to (None when it responded to none)."""
+
+    score: Interval | None
+    responded: int
+    questions: int
+
+    @property
+    def respondent_ratio(self) -> float:
+        """The share of the questions it responded to."""
+        return self.responded / self.questions
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "score": self.score.to_json() if self.score is not None else None,
+            "responded": self.responded,
+            "questions": self.questions,
+            "respondent_ratio": self.respondent_ratio,
+        }
+
+    def __str__(self) -> str:
+        mean = "-" if self.score is None else str(self.score)
+        return f"FActScore {mean}, responded to {self.responded} of {self.questions} ({self.respondent_ratio:.1%})"
+
+
+def fact_summary(
+    scores: Evaluation | Iterable[Score], metric: str = "factscore", *, level: float = 0.95, seed: int = 0
+) -> FactSummary:
+    """The mean over the questions that were responded to, and how many were.
+
+    Args:
+        scores: what `FactScore` returned, or an evaluation with it; questions on which the judge failed are left out.
+        metric: its name in the evaluation.
+    """
+    if isinstance(scores, Evaluation):
+        scores.scores(metric)  # an unknown name is told
+        rows = [row for row in scores.rows if not row["error"]]
+        pairs = [
+            (float(row["scores"][metric]), str(row["feedback"][metric]).startswith(NO_RESPONSE))
+            for row in rows
+        ]
+    else:
+        pairs = [(float(score), bool(score.get("abstained", False))) for score in scores]
+    if not pairs:
+        raise ConfigError("there are no scores to sum up")
+    answered = [value for value, silent in pairs if not silent]
+    interval = mean_interval(answered, level=level, seed=seed) if answered else None
+    return FactSummary(interval, len(answered), len(pairs))
+
+
+def _no_response(why: str) -> Score:
+    return Score(score=0.0, feedback=f"{NO_RESPONSE}: {why}.", abstained=True, facts=0, supported=0)
+
+
+def _feedback(facts: list[Fact], right: int, value: float) -> str:
+    wrong = [fact.text for fact in facts if not fact.supported]
+    said = f"{right} of {len(facts)} facts are supported (FActScore {value:.2f})."
+    return (
+        f"{said} The source does not support {listed(wrong[:5])}: leave such statements out."
+        if wrong
+        else said
+    )
+
+
+def _topic(example: Any) -> str:
+    for name in ("topic", "document", "question"):
+        if value := field_of(example, name):
+            return str(value)
+    raise ConfigError("an example needs `topic`, `document` or `question`")
+
+
+def _own_source(example: Any) -> Retriever:
+    passages = field_of(example, "passages")
+    if passages:
+        return as_retriever(as_passages(passages))
+    context = field_of(example, "context")
+    if not context:
+        raise ConfigError(
+            "factscore needs a source to verify facts against: FactScore(knowledge=retriever), or examples with "
+            "`passages` or `context`"
+        )
+    text = str(context)
+    return as_retriever([text[start:end] for start, end in chunk(text, PASSAGE_WORDS)])
+
+
+def _name(knowledge: Any) -> str:
+    given = getattr(knowledge, "fingerprint", None) or getattr(knowledge, "name", None)
+    return given if isinstance(given, str) else type(knowledge).__qualname__

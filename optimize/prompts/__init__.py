@@ -1,0 +1,1 @@
+"""Compiling prompts with DSPy's optimizers."""

@@ -1,0 +1,1 @@
+"""Questions to learn from and to measure with."""

@@ -1,0 +1,1 @@
+"""Evaluating, and the folder in which an evaluation is kept."""

@@ -1,0 +1,260 @@
+"""A run: one evaluation or optimization, with the folder of what came out of it.
+
+    config.json     kind, configuration, seed, identity (what the answers depend on), versions, digest of the
+    data results.jsonl   one line a result, on disk before the next one is begun
+    metrics.json    the summary, when the run is complete
+    program.json    the program, where the run made one
+    report.html     written by `report.py`
+
+Results are appended and synced one by one, so a run that is killed loses at most what was in flight, and
+opening it again goes on from there. A line that the kill tore is dropped; nothing else is ever rewritten.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import threading
+from importlib import metadata
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from crag_dspy.errors import ConfigError, StaleOutcomesError
+from crag_dspy.optimize.runs.fingerprints import changes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import dspy
+
+CONFIG, RESULTS, METRICS, PROGRAM, REPORT = (
+    "config.json",
+    "results.jsonl",
+    "metrics.json",
+    "program.json",
+    "report.html",
+)
+FORMAT = 1
+_VERSIONS = ("crag-dspy", "dspy", "numpy", "torch", "transformers", "lancedb")
+
+
+class Run:
+    """An open run. One process at a time: the results file is locked while it is open.
+
+    Make one with `Run.open`; use it as a context manager. `folder=None` keeps everything in memory.
+    """
+
+    def __init__(self, folder: Path | None, rows: list[dict[str, Any]], file: IO[bytes] | None) -> None:
+        self.folder = folder
+        self.rows = rows
+        self._file = file
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | Path | None,
+        kind: str,
+        identity: Mapping[str, str],
+        *,
+        config: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        data: Mapping[str, Any] | None = None,
+        fresh: bool = False,
+    ) -> Run:
+        """Begin a run, or go on with the one in this folder.
+
+        Args:
+            folder: made when missing. None: in memory.
+            kind: what sort of run it is; a folder holds runs of one kind.
+            identity: see `fingerprints.py`.
+            config, seed, data: recorded. Data is not part of the identity: results are kept by question.
+            fresh: throw the stored results away.
+
+        Raises:
+            StaleOutcomesError: the folder's results have another identity; the message says what changed.
+            ConfigError: the folder is of another kind, is not a run, or is being written by another process.
+        """
+        if folder is None:
+            return cls(None, [], None)
+        path = Path(folder).expanduser()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:  # a file has the name, or nobody may write there
+            raise ConfigError(f"{path} cannot be the folder of a run: {error.strerror}") from error
+        stored = _stored_config(path)
+        if stored is not None and not fresh:
+            _check(path, stored, kind, identity)
+        if stored is None and (path / RESULTS).exists() and not fresh:
+            raise ConfigError(f"{path} has a {RESULTS} but no {CONFIG}: it is not a run; use another folder")
+        file = _locked(path / RESULTS)
+        try:
+            if fresh:
+                file.truncate(0)
+            rows = _resume(file, path / RESULTS)
+            run = cls(path, rows, file)
+            run.write(
+                CONFIG,
+                {
+                    "format": FORMAT,
+                    "kind": kind,
+                    "config": dict(config or {}),
+                    "seed": seed,
+                    "identity": dict(identity),
+                    "data": dict(data or {}),
+                    "versions": versions(),
+                },
+            )
+        except BaseException:
+            file.close()
+            raise
+        return run
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Add a result; it is on disk when this returns. Threads may call it at the same time."""
+        try:
+            line = json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        except (
+            UnicodeEncodeError
+        ):  # half a character, from a broken document or model: UTF-8 has none, JSON escapes it
+            line = json.dumps(row, allow_nan=False).encode() + b"\n"
+        with self._lock:
+            if self._file is not None:
+                self._file.write(line)
+                self._file.flush()
+                os.fsync(self._file.fileno())
+            self.rows.append(row)
+
+    def write(self, name: str, data: Any) -> None:
+        """Write a JSON file of the run, whole or not at all. In memory: nothing."""
+        if self.folder is not None:
+            write_whole(self.folder / name, pretty(data))
+
+    def save_program(self, program: dspy.Module) -> None:
+        """`program.save` into the run, whole or not at all. In memory: nothing."""
+        if self.folder is not None:
+            save_results(self.folder, program)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The results in a file, without a torn last line. Raises `ConfigError` naming a line that is damaged."""
+    return _parsed(path.read_bytes(), path)[0]
+
+
+def save_results(folder: str | Path, program: dspy.Module, metrics: Mapping[str, Any] | None = None) -> None:
+    """Write the program, and the summary where there is one, into the folder of a run that is done."""
+    path = Path(folder).expanduser()
+    part = path / f".{os.getpid()}.{PROGRAM}"
+    program.save(str(part))
+    part.replace(path / PROGRAM)
+    if metrics is not None:
+        write_whole(path / METRICS, pretty(metrics))
+
+
+def pretty(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def versions() -> dict[str, str]:
+    """The versions that a result may depend on; what is not installed is not listed."""
+    found = {"python": platform.python_version(), "platform": sys.platform}
+    for name in _VERSIONS:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file in one step, so that no reader and no crash ever sees half of it."""
+    part = path.with_name(f".{os.getpid()}.{path.name}")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def _stored_config(folder: Path) -> dict[str, Any] | None:
+    path = folder / CONFIG
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise ConfigError(f"{path} is not JSON ({error}): use another folder") from error
+    if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+        raise ConfigError(f"{path} is not the configuration of a run of format {FORMAT}: use another folder")
+    return stored
+
+
+def _check(folder: Path, stored: Mapping[str, Any], kind: str, identity: Mapping[str, str]) -> None:
+    if stored.get("kind") != kind:
+        raise ConfigError(
+            f"{folder} holds a run of kind {stored.get('kind')!r}, not {kind!r}: use another folder"
+        )
+    changed = changes(stored.get("identity", {}), identity)
+    if changed:
+        raise StaleOutcomesError(
+            f"the results in {folder} no longer hold, because this changed: {'; '.join(changed)}. "
+            f"Use another folder, or fresh=True (--fresh) to throw them away and run again"
+        )
+
+
+def _locked(path: Path) -> IO[bytes]:
+    file = path.open("a+b")
+    try:
+        import fcntl
+    except ImportError:  # Windows: nobody else is kept out
+        return file
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise ConfigError(
+            f"another process is writing to {path.parent}: wait for it, or use another folder"
+        ) from error
+    return file
+
+
+def _resume(file: IO[bytes], path: Path) -> list[dict[str, Any]]:
+    """Read what is there and cut a torn last line off, so that the next one starts on a line of its own."""
+    file.seek(0)
+    rows, good = _parsed(file.read(), path)
+    file.truncate(good)
+    file.seek(0, os.SEEK_END)
+    return rows
+
+
+def _parsed(content: bytes, path: Path) -> tuple[list[dict[str, Any]], int]:
+    """(rows, number of bytes they take)."""
+    rows, good = [], 0
+    lines = content.splitlines(keepends=True)
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                raise ValueError("not an object")
+        except ValueError as error:
+            if number == len(lines) and not line.endswith(b"\n"):
+                break
+            raise ConfigError(f"{path} line {number} is damaged ({error}): remove the line") from error
+        if not line.endswith(b"\n"):
+            break  # whole by luck, but cut off all the same: its question is asked again
+        rows.append(row)
+        good += len(line)
+    return rows, good

@@ -1,0 +1,1 @@
+"""The best thresholds on a development set, exactly."""

@@ -1,0 +1,240 @@
+"""Outcomes: what each action is worth to each question, found by running it.
+
+At most three runs a question. The first takes whatever action the program would take; its scores say which
+others any thresholds could lead to, and those are forced. Outcomes do not depend on the thresholds or the
+policy, so a folder of them serves every later search, until something that they do depend on changes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from crag_dspy.actions import Action
+from crag_dspy.errors import ConfigError
+from crag_dspy.optimize.metrics.costs import Cost
+from crag_dspy.optimize.metrics.observed import field_of
+from crag_dspy.optimize.runs.evaluation import Asked, ask_program, check_devset, described, judge_answer
+from crag_dspy.optimize.runs.fingerprints import (
+    devset_digest,
+    example_key,
+    metric_identity,
+    program_identity,
+)
+from crag_dspy.optimize.runs.folder import Run
+from crag_dspy.optimize.runs.pool import run_each
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import dspy
+
+    from crag_dspy.optimize.metrics.answers import Metric
+    from crag_dspy.optimize.metrics.objective import Prices
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Outcomes of a devset.
+
+    Attributes:
+        scores: for each question, the grader's scores of its passages.
+        rows: for each question, the stored row of each action that can be reached. A row has `key`,
+            `question`, `answers`, `answer`, `action`, `grounded`, `quality` (the metric before prices),
+            `feedback`, `cost`, `cached`, `scores`, `warnings`, `error` and `trace`.
+        runs_now: runs of the program that were made for this.
+    """
+
+    scores: list[list[float | None]]
+    rows: list[dict[Action, dict[str, Any]]]
+    runs_now: int
+    identity: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def runs(self) -> int:
+        """Runs that these outcomes took in all, now or before: at most three a question."""
+        distinct = {row["key"]: len(actions) for actions in self.rows for row in actions.values()}
+        return sum(distinct.values())
+
+    @property
+    def lm_calls(self) -> int:
+        """Language model calls of those runs."""
+        distinct = {row["key"]: actions for actions in self.rows for row in actions.values()}
+        return sum(row["cost"]["lm_calls"] for actions in distinct.values() for row in actions.values())
+
+    @property
+    def cached(self) -> int:
+        """Replies of those runs that came from DSPy's cache, so that their tokens and seconds are not in the costs."""
+        distinct = {row["key"]: actions for actions in self.rows for row in actions.values()}
+        return sum(row.get("cached", 0) for actions in distinct.values() for row in actions.values())
+
+    def qualities(self) -> list[dict[Action, float]]:
+        """What each action is worth by the metric alone."""
+        return [{action: float(row["quality"]) for action, row in each.items()} for each in self.rows]
+
+    def values(self, prices: Prices) -> list[dict[Action, float]]:
+        """What each action is worth after its cost: what `best_thresholds` maximises."""
+        return [
+            {action: float(row["quality"]) - prices.of(Cost(**row["cost"])) for action, row in each.items()}
+            for each in self.rows
+        ]
+
+    def warnings(self) -> dict[str, int]:
+        """How many runs gave each warning. A search that failed makes its action look worse than it is."""
+        return dict(
+            Counter(w for each in self.rows for row in each.values() for w in row["warnings"]).most_common()
+        )
+
+    def failures(self) -> list[dict[str, Any]]:
+        """The rows that have an error."""
+        return [row for each in self.rows for row in each.values() if row["error"]]
+
+
+def collect_outcomes(
+    program: dspy.Module,
+    devset: Sequence[dspy.Example],
+    metric: Metric,
+    *,
+    run: str | Path | None = None,
+    threads: int | None = None,
+    failure_score: float = 0.0,
+    traces: bool = True,
+    fresh: bool = False,
+    progress: bool | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Outcomes:
+    """Run every question once an action, at most three times.
+
+    Args:
+        program: `CRAG` or one like it: called with `question=` and `action=`, and its prediction has
+        `trace.scores`. metric: a metric; the prices of a combined one are not applied here but to the
+        outcomes. run: a folder to keep outcomes in, for a later search and against interruptions.
+        failure_score: of a run that failed; it is tried again the next time.
+        traces: keep the trace of every run (for the report).
+        fresh: throw away what the folder has.
+
+    Raises:
+        ConfigError: a program without `action=`, or a bad devset; before any run.
+        StaleOutcomesError: the prompts, models, grader, index, settings or metric changed since; says which.
+    """
+    if "action" not in inspect.signature(type(program).forward).parameters:
+        raise ConfigError(
+            f"{type(program).__name__}.forward must take action=, as CRAG does: outcomes are forced actions"
+        )
+    check_devset(devset, [metric])
+    identity = {**program_identity(program, decisions=False), **metric_identity(metric)}
+    examples = {example_key(example): example for example in devset}
+    with Run.open(
+        run,
+        "outcomes",
+        identity,
+        config=config,
+        data={"digest": devset_digest(devset), "questions": len(devset)},
+        fresh=fresh,
+    ) as opened:
+        stored = _by_key(opened.rows)
+        before = len(opened.rows)
+        waiting = [key for key in examples if not _complete(stored.get(key, {}))]
+
+        def ask(key: str) -> None:
+            example = examples[key]
+            found = dict(stored.get(key, {}))
+            tried: set[Action] = set()
+            action: Action | None = None  # whatever the program would do
+            while True:
+                if found:
+                    wanted = [
+                        a for a in _reachable(_scores(found)) if a not in tried and not _good(found.get(a))
+                    ]
+                    if not wanted:
+                        return
+                    action = wanted[0]
+                forced = {} if action is None else {"action": action}
+                asked = ask_program(program, **example.inputs(), **forced)
+                row = _outcome(key, example, asked, metric, failure_score, traces, action)
+                opened.append(row)
+                found[_action(row)] = row
+                tried.add(_action(row))
+
+        run_each(
+            ask,
+            waiting,
+            threads=threads,
+            progress=progress,
+            label="outcomes",
+            done=len(examples) - len(waiting),
+        )
+        rows = _by_key(opened.rows)
+        made = len(opened.rows) - before
+    each = [rows[example_key(example)] for example in devset]
+    return Outcomes([_scores(found) for found in each], each, made, identity)
+
+
+def _outcome(
+    key: str,
+    example: dspy.Example,
+    asked: Asked,
+    metric: Metric,
+    failure_score: float,
+    traces: bool,
+    forced: Action | None = None,
+) -> dict[str, Any]:
+    result, value, feedback, error = judge_answer(metric, example, asked, failure_score)
+    scores = field_of(field_of(asked.prediction, "trace"), "scores")
+    if asked.error is None and scores is None:
+        raise ConfigError(
+            "the program's prediction has no trace.scores: outcomes need the scores of its passages"
+        )
+    row = described(example, asked, traces)
+    if forced is not None:
+        row["action"] = forced.value
+    elif row["action"] is None:
+        # The program failed before it decided. Every action is still open; this run stands for one of them.
+        row["action"] = Action.AMBIGUOUS.value
+    return {
+        "key": key,
+        **row,
+        "scores": None if scores is None else [None if score is None else float(score) for score in scores],
+        "quality": float(field_of(result, "quality", value)) if result is not None else value,
+        "feedback": feedback,
+        "error": error,
+    }
+
+
+def _by_key(rows: Sequence[dict[str, Any]]) -> dict[str, dict[Action, dict[str, Any]]]:
+    """key -> action -> row; of several runs the last stands."""
+    found: dict[str, dict[Action, dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["key"], {})[_action(row)] = row
+    return found
+
+
+def _action(row: Mapping[str, Any]) -> Action:
+    return Action(row["action"])
+
+
+def _scores(found: Mapping[Action, Mapping[str, Any]]) -> list[float | None]:
+    """A question's scores, from a run that has them; when every run failed, relevance is unknown."""
+    return next((list(row["scores"]) for row in found.values() if row["scores"] is not None), [None])
+
+
+def _reachable(scores: Sequence[float | None]) -> tuple[Action, ...]:
+    """The actions that some thresholds, under some policy, lead to; cheapest first."""
+    if not scores:
+        return (Action.INCORRECT,)
+    if all(score is None for score in scores):
+        return (Action.AMBIGUOUS,)
+    if any(score is None for score in scores):
+        return (Action.CORRECT, Action.AMBIGUOUS)
+    return (Action.CORRECT, Action.AMBIGUOUS, Action.INCORRECT)
+
+
+def _complete(found: Mapping[Action, Mapping[str, Any]]) -> bool:
+    return bool(found) and all(_good(found.get(action)) for action in _reachable(_scores(found)))
+
+
+def _good(row: Mapping[str, Any] | None) -> bool:
+    return row is not None and not row["error"]

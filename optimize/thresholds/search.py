@@ -1,0 +1,264 @@
+"""Find a program's thresholds: collect outcomes, then take the exact optimum.
+
+    found = search_thresholds(crag, devset, contains_word, run="runs/thresholds")
+    print(found)                       # optimum, interval, cross-validated estimate, runs
+    found.program.save("crag.json")    # a copy of crag with the thresholds set
+
+The first search runs the program, at most three times a question; every later one on the same folder, with
+other prices or the other policy, runs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from crag_dspy.actions import Action, Policy, Thresholds
+from crag_dspy.errors import ConfigError
+from crag_dspy.optimize.metrics.objective import Objective, Prices, name_of
+from crag_dspy.optimize.runs.folder import save_results
+from crag_dspy.optimize.statistics.intervals import Interval, PairedDifference, paired_difference
+from crag_dspy.optimize.thresholds.devset_arrays import checked_policy
+from crag_dspy.optimize.thresholds.exact import BestThresholds, CrossValidated, best_thresholds
+from crag_dspy.optimize.thresholds.outcomes import Outcomes, collect_outcomes
+from crag_dspy.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import dspy
+
+    from crag_dspy.optimize.metrics.answers import Metric
+    from crag_dspy.optimize.thresholds.frontier import FrontierPoint
+
+GRID = 50  # a grid of so many thresholds each way is what an exact search is compared with
+
+
+@dataclass(frozen=True)
+class ThresholdSearch:
+    """What a search found.
+
+    Attributes:
+        program: a copy of the program with the thresholds, the policy and the grader they were tuned on.
+        best: the optimum of quality minus prices; its interval and frontier are methods of it.
+        quality: the mean metric at the optimum, before prices.
+        before: the thresholds that the program had, and `value_before` what they were worth.
+        cross_validated: what such a search is worth on questions that it has not seen; None for fewer than
+        two. frontier: how much quality each web search buys (before prices).
+        outcomes: what every action is worth to every question.
+    """
+
+    program: dspy.Module
+    best: BestThresholds
+    quality: float
+    before: Thresholds
+    value_before: float
+    change: PairedDifference
+    cross_validated: CrossValidated | None
+    frontier: list[FrontierPoint]
+    outcomes: Outcomes
+    prices: Prices
+    metric: str
+    seed: int = 0
+    always: Mapping[Action, float] = field(default_factory=dict)
+
+    @property
+    def interval(self) -> Interval:
+        """A bootstrap interval of the optimum's value, at these thresholds."""
+        return self.best.interval(seed=self.seed)
+
+    @property
+    def grid_runs(self) -> int:
+        """The runs of the program that a grid of 50 x 50 thresholds would have taken."""
+        return GRID * GRID * self.best.n
+
+    def __str__(self) -> str:
+        best, low, high = self.best, self.best.lower_range, self.best.upper_range
+        actions = best.actions_at(best.upper, best.lower)
+        value = f"{self.metric} minus prices" if self.prices else self.metric
+        lines = [
+            f"upper {best.upper:.4f}  (anything from {high[0]:.4f} to {high[1]:.4f} is as good)",
+            f"lower {best.lower:.4f}  (anything from {low[0]:.4f} to {low[1]:.4f} is as good)",
+            f"policy {best.policy}",
+            f"{value} {self.interval} on {best.n} questions, the best of all thresholds",
+        ]
+        if self.prices:
+            lines.append(f"{self.metric} {self.quality:.3f} before prices")
+        if self.cross_validated is not None:
+            lines.append(f"cross-validated {self.cross_validated.estimate}: what to expect on new questions")
+        shown = ", ".join(f"{name.value} {worth:.3f}" for name, worth in self.always.items())
+        lines += [
+            f"before: upper {self.before.upper:.4f}, lower {self.before.lower:.4f}: {self.value_before:.3f}",
+            f"always one action: {shown}; the best action for every question: {best.oracle:.3f}",
+            f"actions: {', '.join(f'{name.value} {count}' for name, count in actions.items())}",
+            f"runs of the program: {self.outcomes.runs} for {best.n} questions ({self.outcomes.runs_now} now), "
+            f"{self.outcomes.lm_calls} LM calls; a {GRID} x {GRID} grid would have taken {self.grid_runs} runs",
+        ]
+        return "\n".join([*lines, *(f"warning: {told}" for told in self.warnings)])
+
+    @property
+    def warnings(self) -> list[str]:
+        """What makes the outcomes less than they seem: runs that failed, searches that failed, few
+        questions."""
+        said = []
+        failed = len(self.outcomes.failures())
+        if failed:
+            said.append(f"{failed} runs failed and count as failures; they are tried again the next time")
+        for warning, count in self.outcomes.warnings().items():
+            if "web search" in warning or "grader failed" in warning or "retrieval failed" in warning:
+                said.append(f"{count} runs: {warning}")
+        if (self.prices.kilotoken or self.prices.second) and self.outcomes.cached:
+            said.append(
+                f"{self.outcomes.cached} LM replies came from DSPy's cache, and their tokens and seconds have no price "
+                f"here: to price all of them, use a model with cache=False and fresh=True (--fresh)"
+            )
+        if self.cross_validated is not None and self.cross_validated.estimate.mean < self.value_before:
+            said.append("on unseen questions the search does no better than the thresholds it started from")
+        return said
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the outcomes themselves, as plain data."""
+        held_out = self.cross_validated
+        return {
+            **self.best.to_json(),
+            "metric": self.metric,
+            "prices": self.prices.to_json(),
+            "quality": self.quality,
+            "interval": self.interval.to_json(),
+            "cross_validated": held_out.to_json() if held_out is not None else None,
+            "before": {"upper": self.before.upper, "lower": self.before.lower, "value": self.value_before},
+            "change": self.change.to_json(),
+            "always": {action.value: worth for action, worth in self.always.items()},
+            "frontier": [point.to_json() for point in self.frontier],
+            "runs": self.outcomes.runs,
+            "runs_now": self.outcomes.runs_now,
+            "lm_calls": self.outcomes.lm_calls,
+            "grid_runs": self.grid_runs,
+            "warnings": self.warnings,
+        }
+
+
+def search_thresholds(
+    program: dspy.Module,
+    devset: Sequence[dspy.Example],
+    metric: Metric,
+    *,
+    prices: Prices | None = None,
+    policy: Policy | str | None = None,
+    run: str | Path | None = None,
+    folds: int = 5,
+    threads: int | None = None,
+    failure_score: float = 0.0,
+    traces: bool = True,
+    fresh: bool = False,
+    seed: int = 0,
+    progress: bool | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> ThresholdSearch:
+    """Find the thresholds with the largest mean of metric minus prices, over all thresholds.
+
+    Args:
+        program: `CRAG` or one like it. It is not changed: a copy of it gets the thresholds.
+        metric: a metric, or a combination; its prices are used unless `prices` are given.
+        prices: of a search, a thousand tokens and a second.
+        policy: None keeps the program's.
+        run: a folder for outcomes and result: a search on it again runs only what is missing.
+        folds: of the cross-validated estimate.
+        seed: of folds and intervals.
+        threads, failure_score, traces, fresh, progress, config: see `collect_outcomes`.
+
+    Raises:
+        ConfigError: a program without settings or `action=`, or a bad devset; before any run.
+        StaleOutcomesError: the folder's outcomes belong to other prompts, models, grader, index, settings or
+        metric.
+    """
+    settings = settings_of(program)
+    if settings.actions != "all":
+        raise ConfigError(
+            f"thresholds choose among three actions, and settings.actions is {settings.actions!r}: set it to 'all'"
+        )
+    known = checked_policy(policy if policy is not None else settings.policy)
+    if prices is None:
+        prices = metric.prices if isinstance(metric, Objective) else Prices()
+    outcomes = collect_outcomes(
+        program,
+        devset,
+        metric,
+        run=run,
+        threads=threads,
+        failure_score=failure_score,
+        traces=traces,
+        fresh=fresh,
+        progress=progress,
+        config=config,
+    )
+    found = thresholds_from(
+        program, outcomes, prices=prices, policy=known, folds=folds, seed=seed, metric=name_of(metric)
+    )
+    if run is not None:
+        save_results(run, found.program, found.to_json())
+    return found
+
+
+def thresholds_from(
+    program: dspy.Module,
+    outcomes: Outcomes,
+    *,
+    prices: Prices,
+    policy: Policy,
+    folds: int = 5,
+    seed: int = 0,
+    metric: str = "metric",
+) -> ThresholdSearch:
+    """The search proper, on outcomes that are already there. Runs nothing."""
+    settings = settings_of(program)
+    values, qualities = outcomes.values(prices), outcomes.qualities()
+    best = best_thresholds(outcomes.scores, values, policy)
+    plain = best_thresholds(outcomes.scores, qualities, policy) if prices else best
+    tuned = program.deepcopy()
+    grader = _grader_of(program)
+    settings_of(tuned).update(
+        {
+            "upper": best.upper,
+            "lower": best.lower,
+            "policy": policy,
+            "grader": grader.name if grader is not None else "",
+            "grader_fingerprint": grader.fingerprint if grader is not None else "",
+        }
+    )
+    before = settings.thresholds
+    was = best.devset.values_at(before.upper, before.lower, settings.policy)
+    return ThresholdSearch(
+        program=tuned,
+        best=best,
+        quality=plain.value_at(best.upper, best.lower),
+        before=before,
+        value_before=float(was.mean()),
+        change=paired_difference(was, best.devset.values_at(best.upper, best.lower, policy), seed=seed),
+        cross_validated=best.cross_validate(folds, seed=seed) if best.n > 1 else None,
+        frontier=plain.frontier(),
+        outcomes=outcomes,
+        prices=prices,
+        metric=metric,
+        seed=seed,
+        always={action: best.always(action) for action in Action},
+    )
+
+
+def settings_of(program: dspy.Module) -> Settings:
+    """The one `Settings` of a program. Raises `ConfigError` when there is none, or more than one."""
+    found = [parameter for _, parameter in program.named_parameters() if isinstance(parameter, Settings)]
+    if len(found) != 1:
+        raise ConfigError(
+            f"{type(program).__name__} has {len(found)} `Settings`: a search of thresholds needs a program with one"
+        )
+    return found[0]
+
+
+def _grader_of(program: dspy.Module) -> Any:
+    """The grader that the thresholds are tuned on."""
+    from crag_dspy.steps import Grade
+
+    parts = [module.part for _, module in program.named_sub_modules(Grade)]
+    return parts[0] if parts else None

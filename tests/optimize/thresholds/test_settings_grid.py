@@ -1,0 +1,88 @@
+"""A grid over two settings: every cell is what an evaluation of that program gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import dspy
+import pytest
+
+from crag_dspy.errors import ConfigError
+from crag_dspy.optimize.metrics.answers import contains_word
+from crag_dspy.optimize.metrics.objective import Prices
+from crag_dspy.optimize.runs.evaluation import evaluate
+from crag_dspy.optimize.thresholds.settings_grid import grid
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def gridded(capitals_program: Any, capitals_devset: Any, capitals_script: Any, scripted_lm: Any) -> Any:
+    def run(axes: dict[str, Any], **options: Any) -> Any:
+        lm = scripted_lm(capitals_script)
+        with dspy.context(lm=lm):
+            found = grid(capitals_program(), capitals_devset, contains_word, axes, threads=1, **options)
+        return found, lm
+
+    return run
+
+
+def test_thresholds_are_read_off_one_set_of_outcomes(
+    gridded: Any, capitals_program: Any, capitals_devset: Any, capitals_script: Any, scripted_lm: Any
+) -> None:
+    found, _ = gridded({"upper": [-0.85, 0.0, 0.7], "lower": [-0.9, 0.1]})
+    assert found.runs == 18
+    assert found.cells[0][1] is None  # lower above upper
+    for i, upper in enumerate(found.rows):
+        for j, lower in enumerate(found.columns):
+            if lower > upper:
+                continue
+            with dspy.context(lm=scripted_lm(capitals_script)):
+                measured = evaluate(
+                    capitals_program(upper=upper, lower=lower), capitals_devset, contains_word, threads=1
+                )
+            assert found.cells[i][j].value == pytest.approx(measured.score)
+            assert found.cells[i][j].searches == measured.cost.searches
+
+
+def test_settings_that_change_answers_are_run_each(gridded: Any, tmp_path: Path) -> None:
+    # A strip threshold above a country's score leaves no evidence of it.
+    found, _ = gridded({"strip_threshold": [-1.0, 0.8], "top_n": [1, 3]}, run=tmp_path)
+    assert found.runs == found.runs_now == 4 * 18
+    assert found.cells[0][0].value == 1
+    assert found.cells[1][0].value == pytest.approx(1 / 6)
+    assert found.best == (-1.0, 1)
+    assert found.program.settings.strip_threshold == -1.0
+    assert sorted(path.name for path in tmp_path.iterdir())[0] == "strip_threshold=-1.0,top_n=1"
+    wider, _ = gridded({"strip_threshold": [-1.0, 0.8], "top_n": [1, 3, 5]}, run=tmp_path)
+    assert wider.runs_now == 2 * 18
+    assert wider.cells[0][:2] == found.cells[0]
+
+
+def test_a_setting_and_a_threshold_share_the_runs_of_the_setting(gridded: Any) -> None:
+    found, _ = gridded({"top_n": [1, 3], "upper": [0.0, 0.4, 0.7]})
+    assert found.runs == 2 * 18
+    assert found.cells[0][1].thresholds.upper == 0.4
+
+
+def test_each_cell_gets_its_own_thresholds_unless_told_not_to(gridded: Any) -> None:
+    axes = {"top_n": [1], "strip_size": [1, 2]}
+    tuned, _ = gridded(axes, prices=Prices(search=2.0))
+    assert tuned.cells[0][0].searches == 0
+    kept, _ = gridded(axes, prices=Prices(search=2.0), tune=False)
+    assert kept.cells[0][0].searches == 4
+    assert kept.cells[0][0].thresholds.upper == 0.5
+
+
+def test_bad_axes_are_named_before_any_run(gridded: Any) -> None:
+    with pytest.raises(ConfigError, match="a grid has two axes, got top_n"):
+        gridded({"top_n": [1]})
+    with pytest.raises(ConfigError, match="axis top_n has no values"):
+        gridded({"top_n": [], "k": [1]})
+    with pytest.raises(ConfigError, match="unknown setting 'top_m': did you mean 'top_n'"):
+        gridded({"top_m": [1], "k": [1]})
+    with pytest.raises(ConfigError, match="k must be an integer of at least 1, got 0"):
+        gridded({"top_n": [1], "k": [1, 0]})
+    with pytest.raises(ConfigError, match="in every cell lower is above upper"):
+        gridded({"upper": [-0.5], "lower": [0.5]})
