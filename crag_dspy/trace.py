@@ -6,17 +6,18 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from crag_dspy.actions import Action, Thresholds
 from crag_dspy.passages import Passage, Strip
+from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
     from rich.tree import Tree
 
 
 @dataclass
-class Trace:
+class Trace(Plain):
     """The record of one question.
 
     Attributes:
@@ -27,6 +28,11 @@ class Trace:
         seconds: wall time by step; the two sides of an ambiguous question overlap.
         lm_calls, lm_tokens: language model calls that reached the model, and tokens by kind.
     """
+
+    SHOWN: ClassVar[str] = (
+        "question answer action forced policy thresholds grader passages scores queries web_passages "
+        "kept dropped reflections cited warnings seconds lm_calls lm_tokens"
+    )
 
     question: str
     thresholds: Thresholds
@@ -73,27 +79,12 @@ class Trace:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data. Seconds are rounded to a tenth of a millisecond, scores to six digits."""
-        return {
-            "question": self.question,
-            "answer": self.answer,
-            "action": self.action.value if self.action else None,
-            "forced": self.forced,
-            "policy": self.policy,
-            "thresholds": {"upper": self.thresholds.upper, "lower": self.thresholds.lower},
-            "grader": self.grader,
-            "passages": [passage.to_json() for passage in self.passages],
-            "scores": [None if score is None else round(score, 6) for score in self.scores],
-            "queries": list(self.queries),
-            "web_passages": [passage.to_json() for passage in self.web_passages],
-            "kept": [strip.to_json() for strip in self.kept],
-            "dropped": [strip.to_json() for strip in self.dropped],
-            **({"reflections": list(self.reflections)} if self.reflections else {}),
-            "cited": list(self.cited),
-            "warnings": list(self.warnings),
-            "seconds": {step: round(seconds, 4) for step, seconds in self.seconds.items()},
-            "lm_calls": self.lm_calls,
-            "lm_tokens": dict(self.lm_tokens),
-        }
+        shown = super().to_json()
+        shown["scores"] = [None if score is None else round(score, 6) for score in self.scores]
+        shown["seconds"] = {step: round(seconds, 4) for step, seconds in self.seconds.items()}
+        if not self.reflections:
+            del shown["reflections"]
+        return shown
 
     toDict = to_json  # noqa: N815 - what `dspy.Prediction.toDict` asks of what it holds
 
