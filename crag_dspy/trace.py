@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,6 +15,9 @@ from crag_dspy.state.plain import Plain
 if TYPE_CHECKING:
     from rich.tree import Tree
 
+# Parts, as `Trace.faults` names them.
+RETRIEVER, GRADER, SEARCH, MODEL = "retriever", "grader", "web search", "language model"
+
 
 @dataclass
 class Trace(Plain):
@@ -25,13 +28,16 @@ class Trace(Plain):
         forced: the action was given by the caller, not decided.
         kept, dropped: strips in evidence order, and the ones that refinement left out.
         reflections: of Self-RAG, what was answered from each passage and how it was judged.
+        faults: the parts that did not work, each with the cause, such as {"web search": "SearchQuotaError: ..."}.
+        failed: the same in one line where no answer could be given because of them; None where one was, or where
+            everything worked and the evidence is not there.
         seconds: wall time by step; the two sides of an ambiguous question overlap.
         lm_calls, lm_tokens: language model calls that reached the model, and tokens by kind.
     """
 
     SHOWN: ClassVar[str] = (
         "question answer action forced policy thresholds grader passages scores queries web_passages "
-        "kept dropped reflections cited warnings seconds lm_calls lm_tokens"
+        "kept dropped reflections cited warnings faults failed seconds lm_calls lm_tokens"
     )
 
     question: str
@@ -50,6 +56,8 @@ class Trace(Plain):
     answer: str | None = None
     cited: list[int] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    faults: dict[str, str] = field(default_factory=dict)
+    failed: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     lm_calls: int = 0
     lm_tokens: dict[str, int] = field(default_factory=dict)
@@ -58,6 +66,17 @@ class Trace(Plain):
         """Record a warning, once."""
         if message not in self.warnings:
             self.warnings.append(message)
+
+    def fault(self, part: str, cause: str, consequence: str) -> None:
+        """Record that a part did not work: the first cause of each, and a warning with what follows from it."""
+        self.faults.setdefault(part, cause)
+        self.warn(f"{consequence}: {cause}")
+
+    def learn(self, warnings: Iterable[str], faults: Mapping[str, str]) -> None:
+        """Take over what a part of the work on this question recorded by itself."""
+        for warning in warnings:
+            self.warn(warning)
+        self.faults = {**faults, **self.faults}
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:
