@@ -285,7 +285,7 @@ def _estimated(
 
 def _print(args: argparse.Namespace, compared: Mapping[str, Comparison]) -> None:
     """To stdout, and the tables into the folder."""
-    from crag_dspy.optimize.runs.folder import write_whole
+    from crag_dspy.state.files import write_whole
 
     several = len(compared) > 1
     tables = "\n\n".join(
