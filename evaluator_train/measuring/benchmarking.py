@@ -22,6 +22,7 @@ from crag_dspy.errors import ConfigError, GraderError
 from crag_dspy.evaluator_train.measuring import ranking
 from crag_dspy.evaluator_train.measuring.reliability import calibration_error
 from crag_dspy.state.arguments import check_whole
+from crag_dspy.state.files import replacing, write_whole
 
 if TYPE_CHECKING:
     import argparse
@@ -268,8 +269,8 @@ def write_results(results: Sequence[Result], folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     rows = "".join(json.dumps(plain(result.row)) + "\n" for result in results)
-    (folder / "rows.jsonl").write_text(rows, encoding="utf-8")
-    with (folder / "scores.jsonl").open("w", encoding="utf-8") as out:
+    write_whole(folder / "rows.jsonl", rows)
+    with replacing(folder / "scores.jsonl") as part, part.open("w", encoding="utf-8") as out:
         for result in results:
             for number, (label, score) in enumerate(zip(result.labels, result.scores, strict=True), 1):
                 line: Mapping[str, Any] = {
@@ -280,7 +281,7 @@ def write_results(results: Sequence[Result], folder: Path) -> None:
                     "score": score,
                 }
                 out.write(json.dumps(line) + "\n")
-    (folder / "report.html").write_text(report_html(results), encoding="utf-8")
+    write_whole(folder / "report.html", report_html(results))
 
 
 def _print_tables(results: Sequence[Result]) -> None:
