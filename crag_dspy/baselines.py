@@ -27,7 +27,7 @@ from crag_dspy.settings import RetrievalSettings, Settings
 from crag_dspy.state.arguments import check_choice, check_question
 from crag_dspy.state.saving import Saved
 from crag_dspy.steps import Retrieve
-from crag_dspy.text.abstain import abstention, is_abstention
+from crag_dspy.text.replies import abstention_for, is_abstention
 from crag_dspy.trace import Trace
 from crag_dspy.usage import track_calls
 
@@ -79,7 +79,7 @@ class RAG(Saved):
         trace.kept = evidence
         knowledge = compose(evidence)
         answer = yield from answered(self.generate, knowledge, question, len(evidence), trace)
-        trace.answer = answer if answer is not None else abstention(question)
+        trace.answer = answer if answer is not None else abstention_for(question)
         return dspy.Prediction(
             answer=trace.answer,
             action=None,
@@ -237,7 +237,7 @@ def _prediction(
     question: str, answer: str | None, evidence: list[Strip], trace: Trace, *, grounded: bool, read: str = ""
 ) -> dspy.Prediction:
     trace.kept = evidence
-    trace.answer = answer if answer is not None else abstention(question)
+    trace.answer = answer if answer is not None else abstention_for(question)
     return dspy.Prediction(
         answer=trace.answer,
         action=trace.action,

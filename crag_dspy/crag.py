@@ -21,7 +21,7 @@ from crag_dspy.errors import ConfigError
 from crag_dspy.flow import Call, Flow, adrive, drive
 from crag_dspy.generate import answered, as_generator
 from crag_dspy.state.saving import Saved
-from crag_dspy.text.abstain import abstention, is_abstention
+from crag_dspy.text.replies import abstention_for, is_abstention
 from crag_dspy.usage import track_calls
 
 
@@ -81,7 +81,7 @@ class CRAG(Saved):
         if evidence or self.settings.no_evidence == "answer":
             answer = yield from answered(self.generate, found.knowledge, question, len(evidence), found.trace)
         grounded = bool(evidence) and answer is not None and not is_abstention(answer)
-        found.trace.answer = answer if answer is not None else abstention(question)
+        found.trace.answer = answer if answer is not None else abstention_for(question)
         return dspy.Prediction(
             answer=found.trace.answer,
             action=found.action,

@@ -9,8 +9,8 @@ import dspy
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.flow import Call, Flow
-from crag_dspy.knowledge import check_citations
 from crag_dspy.signatures.answer import ShortAnswer
+from crag_dspy.text.replies import check_citations, reply_text
 from crag_dspy.trace import Trace
 
 
@@ -47,7 +47,7 @@ def answered(generate: dspy.Module, context: str, question: str, sources: int, t
                 f"the language model gave no answer that can be read: {type(error).__name__}: {error}"[:400]
             )
             return None
-    text = "" if answer is None else str(answer).strip()
+    text = reply_text(answer, "answer")
     if not text:
         trace.warn("the language model gave an empty answer")
         return None

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from crag_dspy.text.scripts import has_han, has_kana
+
 # "Yan et al. [2004] analysed": a citation bracket never ends a sentence that goes on in lower case.
 _AFTER_CITATION = re.compile(r"[\])]$")
 _GOES_ON = re.compile(r"\s*[a-z,;:，、；]")
@@ -73,7 +75,7 @@ def _pieces(text: str) -> list[tuple[int, int]]:
     # Lone surrogates cannot cross into the segmenter; a stand-in of the same length keeps every offset.
     safe = re.sub(r"[\ud800-\udfff\x00]", "?", text)
     safe = _MARKS.sub(lambda run: "x" * len(run[0]), safe)
-    language = language_of(text)
+    language = "ja" if has_kana(text) else "zh" if has_han(text) else "en"
     spans, position = [], 0
     for run in _RUN.finditer(safe):
         for piece in segment(language, run[0]):
@@ -110,10 +112,3 @@ def _belongs(text: str, sentence: tuple[int, int], piece: str) -> bool:
         or (_INITIAL_TAIL.search(before) and _INITIAL.match(piece))
         or (starts_line and _ONLY_NUMBER.match(before))
     )
-
-
-def language_of(text: str) -> str:
-    """The segmenter's language for `text`, by script: "ja" with kana, "zh" with Han characters, "en" otherwise."""
-    if re.search(r"[\u3040-\u30ff]", text):
-        return "ja"
-    return "zh" if re.search(r"[\u4e00-\u9fff]", text) else "en"

@@ -14,7 +14,7 @@ from crag_dspy.optimize.metrics import answers as metrics
 from crag_dspy.optimize.metrics.objective import Prices, combine
 from crag_dspy.optimize.metrics.score import Score
 from crag_dspy.passages import Passage, Strip
-from crag_dspy.text.abstain import abstention as sentence
+from crag_dspy.text.replies import abstention_for as sentence
 from crag_dspy.trace import Trace
 
 EVERY_METRIC = [
