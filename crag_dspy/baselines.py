@@ -15,9 +15,9 @@ import dspy
 from crag_dspy.actions import Action, Thresholds
 from crag_dspy.closed_book import ClosedBook
 from crag_dspy.crag import CRAG
-from crag_dspy.errors import ConfigError
+from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.flow import Call, Flow, adrive, drive
-from crag_dspy.generate import answered, as_generator, cited
+from crag_dspy.generate import answered, as_generator, cited, settled
 from crag_dspy.knowledge import compose
 from crag_dspy.passages import Passage, Strip
 from crag_dspy.retrievers.adapt import as_retriever
@@ -27,8 +27,8 @@ from crag_dspy.settings import RetrievalSettings, Settings
 from crag_dspy.state.arguments import check_choice, check_question
 from crag_dspy.state.saving import Saved
 from crag_dspy.steps import Retrieve
-from crag_dspy.text.replies import abstention_for, is_abstention
-from crag_dspy.trace import Trace
+from crag_dspy.text.replies import is_abstention
+from crag_dspy.trace import RETRIEVER, Trace
 from crag_dspy.usage import track_calls
 
 
@@ -79,9 +79,9 @@ class RAG(Saved):
         trace.kept = evidence
         knowledge = compose(evidence)
         answer = yield from answered(self.generate, knowledge, question, len(evidence), trace)
-        trace.answer = answer if answer is not None else abstention_for(question)
         return dspy.Prediction(
-            answer=trace.answer,
+            answer=settled(answer, trace),
+            failed=trace.failed,
             action=None,
             evidence=evidence,
             knowledge=knowledge,
@@ -98,9 +98,7 @@ class RAG(Saved):
             try:
                 trace.passages = yield Call(self.retrieve, query=question, k=self.k)
             except Exception as error:  # noqa: BLE001 - as in CRAG: a failing retriever is no passage
-                trace.warn(
-                    f"retrieval failed, going on without passages: {type(error).__name__}: {error}"[:400]
-                )
+                trace.fault(RETRIEVER, cause_of(error), "retrieval failed, going on without passages")
 
 
 class NoRetrieval(RAG):
@@ -143,7 +141,7 @@ class SelfRAG(RAG):
         check_question(question)
         trace = Trace(question, Thresholds(1.0, -1.0), "none")
         with trace.timed("decide"):
-            wanted = self.k > 0 and (yield from self.generate.demanded(question, trace.warn))
+            wanted = self.k > 0 and (yield from self.generate.demanded(question, trace))
         if not wanted:
             return (yield from _from_memory(self.generate, question, trace))
         yield from self._retrieved(question, trace)
@@ -187,14 +185,13 @@ class SelfCRAG(CRAG):
         settings = self.settings
         trace = Trace(question, settings.thresholds, settings.policy, self.corrective.grade.part.name)
         with trace.timed("decide"):
-            wanted = action is not None or (yield from self.generate.demanded(question, trace.warn))
+            wanted = action is not None or (yield from self.generate.demanded(question, trace))
         if not wanted:
             return (yield from _from_memory(self.generate, question, trace))
         found = yield Call(self.corrective, question=question, action=action)
         before, trace = trace, found.trace
         trace.seconds = {**before.seconds, **trace.seconds}
-        for warning in before.warnings:
-            trace.warn(warning)
+        trace.learn(before.warnings, before.faults)
         if not found.evidence and settings.no_evidence == "answer":
             return (yield from _from_memory(self.generate, question, trace))
         groups = [found.evidence] if found.evidence else []
@@ -212,9 +209,9 @@ def _reflective(generate: Any, tokens: bool | None, settings: dict[str, Any]) ->
 
 def _from_memory(generate: SelfReflective, question: str, trace: Trace) -> Flow:
     with trace.timed("generate"):
-        said = yield from generate.recalled(question, trace.warn)
-    answer = cited(said, 0, trace) if said else None
-    return _prediction(question, answer, [], trace, grounded=False)
+        said = yield from generate.recalled(question, trace)
+    answer = None if said is None else cited(said, 0, trace)
+    return _prediction(answer, [], trace, grounded=False)
 
 
 def _from_paragraphs(
@@ -224,22 +221,21 @@ def _from_paragraphs(
     texts = [generate.paragraph(strips) for strips in groups]
     with trace.timed("generate"):
         judged = yield Call(generate, context=texts, question=question)
-    for warning in judged.warnings:
-        trace.warn(warning)
+    trace.learn(judged.warnings, judged.faults)
     trace.reflections = judged.reflections
     evidence = [] if judged.paragraph is None else groups[judged.paragraph]
     answer = None if judged.paragraph is None else cited(judged.answer, len(evidence), trace)
     read = "\n".join(texts[each["paragraph"]] for each in judged.reflections)
-    return _prediction(question, answer, evidence, trace, grounded=judged.grounded, read=read)
+    return _prediction(answer, evidence, trace, grounded=judged.grounded, read=read)
 
 
 def _prediction(
-    question: str, answer: str | None, evidence: list[Strip], trace: Trace, *, grounded: bool, read: str = ""
+    answer: str | None, evidence: list[Strip], trace: Trace, *, grounded: bool, read: str = ""
 ) -> dspy.Prediction:
     trace.kept = evidence
-    trace.answer = answer if answer is not None else abstention_for(question)
     return dspy.Prediction(
-        answer=trace.answer,
+        answer=settled(answer, trace),
+        failed=trace.failed,
         action=trace.action,
         evidence=evidence,
         knowledge=compose(evidence),

@@ -1,4 +1,4 @@
-"""Everything in `text/` that reads what others wrote takes time in proportion to its length, on text made to be slow."""
+"""What others wrote is read in time in proportion to its length, also where it was written to be slow."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def test_time_grows_with_the_length(reader: str) -> None:
 # One beginning, and then what never ends it.
 BEGUN = [
     ("[9]", " "), ("answer", ":"), ("answer", " "), ("A", ","), ("<think>", "<think"), ("a", "\u0323\u0301"),
-    ("the context does not ", "say "), ("based on ", "a"), ("```", "a "), ('{"query": "', "a "), ("i'm ", "sorry, "),
+    ("the context does not ", "say "), ("based on ", "a"), ("```", "a "), ('{"query": "', "a "),
+    ("i'm ", "sorry, "),
     ("the ", "context "), ("1", "1,"), ("x", "but "), ("我", "无法"), ("不", "，"), ("我无法", "中"), ("whether ", "it "),
     ("[[ ## answer ## ]]", "[[ ## "), ("“", "a。"), ('"', "a. "),
 ]  # fmt: skip
