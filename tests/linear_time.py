@@ -3,7 +3,7 @@
     assert_linear(check_text, "[9]" + " " * n)     # as a function of n: lambda n: "[9]" + " " * n
     for unit in HOSTILE: assert_linear(check_text, repeated(unit))
 
-The time of this thread alone is measured, the best of two. Twice the text may take FACTOR times as long, which leaves
+The time of this thread alone is measured, the best of three. Twice the text may take FACTOR times as long, which leaves
 room for a busy machine: eight times the text may take 27 times as long, where a quadratic pattern takes 64 times.
 """
 
@@ -14,9 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 FACTOR = 3.0  # a doubling; 2 is linear, 4 is quadratic
-# A pattern that is quadratic takes about a nanosecond a pair at least: a second at 8 x 4,000 characters.
-NOISE = 0.05  # CPU seconds at 8n that tell nothing about growth
-TOO_LONG = 5.0  # CPU seconds: no need to try twice as much
+# A pattern that is quadratic takes a nanosecond or two a pair: 0.06 seconds at 8 x 1,000 characters.
+NOISE = 0.02  # CPU seconds at 8 x 1,000 characters that tell nothing about growth
 
 # What once took time by the square of its length, or was built for such patterns.
 HOSTILE = (
@@ -29,7 +28,7 @@ HOSTILE = (
     "but ", "the context ", "the context does not ", "i do not ", "not in the ", "不", "没有", "我", "无法",
     "是", "的", "か", "가", "ก", "é", "\u0301", "\u0323\u0301", "a\u0301", "\u200b", "\ufffd", "\x00",
     "\ud800", "`", "```", "```a", "``", "*", "**", "#", "# ", "{", "{'", '{"a":', '["', '{"query": "',
-    "\\", '\\"', "u.s. ", "A. B. ", "+", "++", "C++", "½", "²", "ﷺ", "★", "query: ", "[[ ## a ## ]]",
+    "\\", '\\"', "u.s. ", "A. B. ", "+", "++", "C++", "½", "²", "ﷺaaaaaaaaaa", "★", "query: ", "[[ ## a ## ]]",
     "[[ ##", "Dr. ", "fig. ", "support ", "fully ", "1 to 5 ", "a'b ", "《", "《》", "i.e. ", "...", "？",
     "? ", "！”", "a-", "a-b ", "_",
 )  # fmt: skip
@@ -41,26 +40,27 @@ def repeated(unit: str) -> Callable[[int], str]:
 
 
 def assert_linear(
-    function: Callable[[str], Any], text_of: Callable[[int], str], n: int = 4000, factor: float = FACTOR
+    function: Callable[[str], Any], text_of: Callable[[int], str], n: int = 1000, factor: float = FACTOR
 ) -> None:
     """Fails when the time of `function` grows faster than its text.
 
     Args:
         function: what reads a text.
         text_of: the text of about n characters; see `repeated`.
-        n: the shortest text; the longest has 8 n.
+        n: the shortest text; the longest has 8 n. More of them for a function that is fast and may still be quadratic.
         factor: how much longer twice the text may take, on average over the three doublings.
     """
+    # The longest first: where it takes no time there is nothing to compare.
+    nothing = NOISE * n / 1000
+    if _thread_seconds(function, text_of(8 * n)) <= nothing:
+        return
     seconds: list[float] = []
     for size in (n, 2 * n, 4 * n, 8 * n):
         text = text_of(size)
-        seconds.append(min(_thread_seconds(function, text) for _ in range(2 if seconds else 3)))
-        if seconds[-1] > TOO_LONG:
-            break
+        seconds.append(min(_thread_seconds(function, text) for _ in range(3)))
     shown = ", ".join(f"{value:.4f}" for value in seconds)
-    said = f"{getattr(function, '__name__', function)} on {text_of(24)!r}: CPU seconds at n = {n}, 2n, ...: {shown}"
-    assert len(seconds) == 4, said
-    assert seconds[-1] <= max(NOISE, seconds[0] * factor**3), said
+    said = f"{getattr(function, '__name__', function)} on {text_of(24)!r}: CPU seconds at n = {n}, 2n, 4n, 8n: {shown}"
+    assert seconds[-1] <= max(nothing, seconds[0] * factor**3), said
 
 
 def _thread_seconds(function: Callable[[str], Any], text: str) -> float:

@@ -8,6 +8,7 @@ the context is about.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from crag_dspy.text.replies.citations import uncited
 from crag_dspy.text.replies.thinking import reply_text
@@ -171,18 +172,18 @@ def is_abstention(answer: str) -> bool:
     for clause in _clauses(text):
         if _refuses(clause):
             refused = True
-        elif not _EMPTY.match(clause):
+        elif not _EMPTY.search(clause):
             return False
     return refused
 
 
-def _clauses(text: str) -> list[str]:
-    clauses = []
+def _clauses(text: str) -> Iterator[str]:
     for start, end in sentence_spans(text):
         sentence = " ".join(text[start:end].lower().split())
         for part in re.split(r"[;；]", _SUBORDINATE.sub("", sentence.strip(_QUOTES))):
-            clauses += [piece.strip(_QUOTES) for piece in _TURN.split(part)]
-    return [clause for clause in clauses if any(char.isalnum() for char in clause)]
+            for piece in _TURN.split(part):
+                if any(char.isalnum() for char in piece):
+                    yield piece.strip(_QUOTES)
 
 
 def _refuses(clause: str) -> bool:

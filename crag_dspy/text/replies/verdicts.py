@@ -162,10 +162,12 @@ def read_relevance(text: str) -> float | None:
     A number without a scale ("2.0") is None: of what it is a part is not said.
     """
     plain = _plain(text)
-    announced = [plain[match.end() :] for match in _ANNOUNCED.finditer(plain)]
-    if words := [word for said in announced if (word := _ANNOUNCED_WORD.match(said))]:
+    announced = [match.end() for match in _ANNOUNCED.finditer(plain)]
+    if words := [word for at in announced if (word := _ANNOUNCED_WORD.match(plain, at))]:
         return _RELEVANCE.agreed(words[-1][0])[1]
-    if numbers := [value for said in [plain, *announced] if (value := _number(said)) is not None]:
+    rated = _RATES.search(plain)
+    places = [0, *([rated.end()] if rated else []), *announced]
+    if numbers := [number for at in places if (number := _number(plain, at)) is not None]:
         return numbers[-1]
     # The first sentence with a verdict counts: what follows explains it, often with words of both kinds.
     for sentence in _SENTENCE_END.split(plain):
@@ -242,13 +244,12 @@ def _plain(text: str) -> str:
     return plain if re.match(r"-\d", plain) else plain.lstrip(_AROUND + "-")
 
 
-def _number(said: str) -> float | None:
-    """What begins with a number, as a score in [-1, 1]: a digit for yes or no, or a share; None for all others."""
-    if digit := _DIGIT_ALONE.match(said):
+def _number(text: str, at: int) -> float | None:
+    """The number that stands at `at` as a score in [-1, 1]: a digit for yes or no, or a share; None for all others."""
+    if digit := _DIGIT_ALONE.match(text, at):
         return _DIGITS[digit[1]]
-    rated = _RATES.search(said)
-    share = _SHARE.match(said) or (rated and _SHARE.match(said, rated.end()))
+    share = _SHARE.match(text, at)
     if not share:
         return None
     value, most = float(share[1]), float(share[2] or 100)
-    return 2 * value / most - 1 if 0 <= value <= most and most > 0 else None
+    return 2 * value / most - 1 if most > 0 and value <= most else None

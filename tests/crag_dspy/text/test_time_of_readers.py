@@ -55,8 +55,8 @@ def test_time_grows_with_the_length(reader: str) -> None:
 BEGUN = [
     ("[9]", " "), ("answer", ":"), ("answer", " "), ("A", ","), ("<think>", "<think"), ("a", "\u0323\u0301"),
     ("the context does not ", "say "), ("based on ", "a"), ("```", "a "), ('{"query": "', "a "),
-    ("i'm ", "sorry, "),
-    ("the ", "context "), ("1", "1,"), ("x", "but "), ("我", "无法"), ("不", "，"), ("我无法", "中"), ("whether ", "it "),
+    ("i'm ", "sorry, "), ("the ", "context "), ("1", "1,"), ("x", "but "), ("我", "无法"),
+    ("不", "，"), ("我无法", "中"), ("whether ", "it "),
     ("[[ ## answer ## ]]", "[[ ## "), ("“", "a。"), ('"', "a. "),
 ]  # fmt: skip
 
