@@ -27,7 +27,7 @@ from crag_dspy.settings import RetrievalSettings, Settings
 from crag_dspy.state.arguments import check_choice, check_question, check_whole
 from crag_dspy.state.saving import Saved
 from crag_dspy.steps import Retrieve, Search
-from crag_dspy.text.abstain import is_abstention
+from crag_dspy.text.replies import is_abstention
 from crag_dspy.trace import RETRIEVER, SEARCH, Trace
 from crag_dspy.usage import track_calls
 from crag_dspy.websearch.adapt import as_web_search

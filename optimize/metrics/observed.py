@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crag_dspy.actions import Action
-from crag_dspy.text.reading import refuses
+from crag_dspy.text.replies import is_abstention
 
 
 def field_of(prediction: Any, name: str, default: Any = None) -> Any:
@@ -54,7 +54,7 @@ def faults_of(prediction: Any) -> str | None:
 
 def abstained(prediction: Any) -> bool:
     """Whether the program declined to answer: it found no evidence, or its answer says that it does not know."""
-    return failure_of(prediction) is None and refuses(answer_of(prediction))
+    return failure_of(prediction) is None and is_abstention(answer_of(prediction))
 
 
 def evidence_of(prediction: Any) -> list[tuple[str, str]]:
