@@ -7,6 +7,12 @@ Errors inside one question never leave `CRAG.forward`: they become a warning on 
 from __future__ import annotations
 
 
+def cause_of(error: BaseException) -> str:
+    """What an error is and says, on one line of at most 300 characters of message."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+
+
 class CragError(Exception):
     """Root of the tree: `except CragError` catches what this library raises, and nothing else."""
 
@@ -37,6 +43,14 @@ class StaleOutcomesError(ConfigError):
 
 class BudgetSpentError(CragError):
     """A language model call that was refused because the calls allowed for this work are used up."""
+
+
+class ReplayError(CragError):
+    """A language model was asked, in a run that is replayed, something that has no recorded reply."""
+
+
+class OptimizerError(CragError):
+    """An optimizer that failed: there is no new program, and the cause is in the message."""
 
 
 class GraderError(CragError):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from crag_dspy.errors import ConfigError, GraderError
+from crag_dspy.errors import ConfigError, GraderError, cause_of
 from crag_dspy.graders.scale import EMPTY_SCORE
 from crag_dspy.knowledge import as_data
 from crag_dspy.signatures.grade import GradeRelevance
@@ -80,16 +80,15 @@ class LMGrader(dspy.Module):
             verdicts = [future.result() for future in futures]
         failures = [verdict for verdict in verdicts if isinstance(verdict, Exception)]
         if len(failures) == len(asked):
-            raise GraderError(f"the language model failed on every text: {_said(failures[0])}") from failures[
-                0
-            ]
+            first = failures[0]
+            raise GraderError(f"the language model failed on every text: {cause_of(first)}") from first
         if failures:
             logger.warning(
                 "grader %s failed on %d of %d texts: %s",
                 self.name,
                 len(failures),
                 len(asked),
-                _said(failures[0]),
+                cause_of(failures[0]),
             )
         scores = {
             text: None if isinstance(verdict, Exception) else verdict
@@ -113,8 +112,3 @@ class LMGrader(dspy.Module):
         from crag_dspy.graders.tool import as_tool
 
         return as_tool(self)
-
-
-def _said(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__

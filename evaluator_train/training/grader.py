@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.evaluator_train.training.targets import Target, digest, hard_labels
+from crag_dspy.evaluator_train.training.targets import Target, hard_labels, targets_digest
+from crag_dspy.state.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +85,7 @@ def train_grader(
         raise ConfigError("there are no training pairs")
     config = _described(recipe, train, dev)
     checkpoint = _claim(folder, config, fresh)
-    if (finished := _finished(folder)) is not None:
+    if not fresh and (finished := _finished(folder)) is not None:
         return finished
 
     set_seed(recipe.training.seed)
@@ -143,7 +144,7 @@ def train_grader(
         learner.save_trained(prepared, folder / "grader", whole, base.tokenizer)
         rows = [{**asdict(each), "raw": raw} for each, raw in zip(dev, raws, strict=True)]
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        (folder / "dev.jsonl").write_text(lines, encoding="utf-8")
+        write_whole(folder / "dev.jsonl", lines)
         _write(folder / METRICS, metrics)
     return result
 
@@ -154,8 +155,8 @@ def _described(recipe: Recipe, train: Sequence[Target], dev: Sequence[Target]) -
     return {
         "recipe": recipe.model_dump(mode="json"),
         "pairs": {
-            "train": digest(train),
-            "dev": digest(dev),
+            "train": targets_digest(train),
+            "dev": targets_digest(dev),
             "train_count": len(train),
             "dev_count": len(dev),
         },
@@ -244,4 +245,4 @@ def _warn(left_out: int, cut: int, total: int, limit: str) -> None:
 
 
 def _write(path: Path, plain: Any) -> None:
-    path.write_text(json.dumps(plain, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(plain, indent=2, ensure_ascii=False) + "\n")

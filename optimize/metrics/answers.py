@@ -16,7 +16,7 @@ from typing import Any
 
 from crag_dspy.actions import Action
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.metrics.feedback import explain, listed, quoted
+from crag_dspy.optimize.metrics.feedback import explain, listed, shortened
 from crag_dspy.optimize.metrics.observed import (
     abstained,
     action_of,
@@ -47,7 +47,7 @@ def contains(
         return _should_abstain(pred, pred_name)
     answer = answer_of(pred)
     right = any(gold and gold in answer for gold in golds)
-    return _judged(right, f"{quoted(answer)} has no substring {_one_of(golds)}.", pred, golds, pred_name)
+    return _judged(right, f"{shortened(answer)} has no substring {_one_of(golds)}.", pred, golds, pred_name)
 
 
 def contains_word(
@@ -64,7 +64,7 @@ def contains_word(
     answer = answer_of(pred)
     said = contains_answer(answer, golds) or normalize(answer) in map(normalize, golds)
     right = said and (not abstained(pred) or _only_gold(answer, golds))
-    return _judged(right, f"{quoted(answer)} does not contain {_one_of(golds)}.", pred, golds, pred_name)
+    return _judged(right, f"{shortened(answer)} does not contain {_one_of(golds)}.", pred, golds, pred_name)
 
 
 def exact_match(
@@ -77,7 +77,7 @@ def exact_match(
         return _should_abstain(pred, pred_name)
     answer = answer_of(pred)
     right = _only_gold(answer, golds) or _only_gold(uncited(answer), golds)
-    return _judged(right, f"{quoted(answer)} is not exactly {_one_of(golds)}.", pred, golds, pred_name)
+    return _judged(right, f"{shortened(answer)} is not exactly {_one_of(golds)}.", pred, golds, pred_name)
 
 
 def token_f1(
@@ -92,7 +92,7 @@ def token_f1(
     value = max(f1_of(answer, golds), f1_of(uncited(answer), golds))
     if value == 1:
         return Score(score=1.0, feedback="Right.")
-    verdict = f"{quoted(answer)} shares {value:.0%} of its words with {_one_of(golds)} (F1)."
+    verdict = f"{shortened(answer)} shares {value:.0%} of its words with {_one_of(golds)} (F1)."
     if value > 0 and contains_answer(answer, golds):
         return Score(
             score=value, feedback=f"{verdict} It says more than was asked: answer with the answer alone."
@@ -117,7 +117,9 @@ def choice_accuracy(
     label = min(wanted)
     told = f"{label} ({choices[label]})"
     if chosen is None:
-        verdict = f"No single choice can be read from {quoted(answer)}; {told} is right. Answer with a label."
+        verdict = (
+            f"No single choice can be read from {shortened(answer)}; {told} is right. Answer with a label."
+        )
     else:
         verdict = f"{chosen} ({choices[chosen]}) was chosen, but {told} is right."
     return _judged(chosen in wanted, verdict, pred, [choices[label]], pred_name)
@@ -139,7 +141,7 @@ def claim_accuracy(
     right = contains_answer(answer, golds) if third else verdict is not None and verdict in wanted
     read = "neither true nor false, or both" if verdict is None else str(verdict).lower()
     return _judged(
-        right, f"{quoted(answer)} reads as {read}; the claim is {_one_of(golds)}.", pred, (), pred_name
+        right, f"{shortened(answer)} reads as {read}; the claim is {_one_of(golds)}.", pred, (), pred_name
     )
 
 
@@ -162,7 +164,7 @@ def grounded(
         answer = labels.get(read_choice(answer, labels) or "", answer)
     evidence = evidence_of(pred)
     if not evidence:
-        return Score(score=0.0, feedback=f"{quoted(answer)} was answered without any evidence.")
+        return Score(score=0.0, feedback=f"{shortened(answer)} was answered without any evidence.")
     said = {piece for _, text in evidence for piece in phrases(text)}
     asked = {*phrases(str(field_of(example, "question", ""))), *_COMMON}
     content = [piece for piece in phrases(answer) if piece not in asked]
@@ -171,7 +173,7 @@ def grounded(
         return Score(score=1.0, feedback="The evidence has every content word of the answer.")
     return Score(
         score=1 - len(missing) / len(content),
-        feedback=f"The evidence does not have {listed(list(dict.fromkeys(missing)))} of {quoted(answer)}: "
+        feedback=f"The evidence does not have {listed(list(dict.fromkeys(missing)))} of {shortened(answer)}: "
         f"say only what the evidence says.",
     )
 
@@ -269,7 +271,7 @@ def _right_action(example: Any, pred: Any) -> tuple[Action, str]:
         (gold for text in texts_of(passages) if (gold := found_answer(text, golds)) is not None), None
     )
     if found is not None:
-        return Action.CORRECT, f"a passage contains {quoted(found)}"
+        return Action.CORRECT, f"a passage contains {shortened(found)}"
     return Action.INCORRECT, "no passage contains a gold answer"
 
 
@@ -282,7 +284,7 @@ def _judged(right: bool, wrong: str, pred: Any, golds: Any, pred_name: Any) -> S
 def _should_abstain(pred: Any, pred_name: Any) -> Score:
     if abstained(pred):
         return Score(score=1.0, feedback="Right: there is no answer, and it said so.")
-    verdict = f"{quoted(answer_of(pred))} was answered, but the documents have no answer: say so."
+    verdict = f"{shortened(answer_of(pred))} was answered, but the documents have no answer: say so."
     return Score(score=0.0, feedback=explain(verdict, pred, (), pred_name))
 
 

@@ -67,12 +67,12 @@ def _made(args: argparse.Namespace, mining: Mining) -> PairSets:
     from collections import Counter
 
     from crag_dspy.evaluator_train.pairs.mining import PairSets, PassageSearch
-    from crag_dspy.evaluator_train.pairs.questions import read_corpus, read_questions
+    from crag_dspy.evaluator_train.pairs.questions import read_corpus, read_known
     from crag_dspy.evaluator_train.pairs.weak_labels import answer_pairs, text_pairs, title_pairs
 
     if args.corpus and args.index:
         raise ConfigError("give either --corpus or --index: where passages come from")
-    questions = [question for path in args.questions for question in read_questions(path)]
+    questions = [question for path in args.questions for question in read_known(path)]
     allowed = {
         "answers": any(question.answers for question in questions),
         "titles": any(question.entity for question in questions),

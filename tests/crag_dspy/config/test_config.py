@@ -112,7 +112,7 @@ def test_a_program_is_built_from_a_file_wherever_it_is_run(
         ("[search]\nkind = 'tavily'\nretries = true", "retries: .*got True"),
         ("[settings]\nuper = 0.5", r"\[settings\] unknown setting 'uper': did you mean 'upper'"),
         ("[settings]\nlower = 0.995", "lower must not be above upper"),
-        ("[settings]\nk = 0", "k must be an integer of at least 1"),
+        ("[settings]\nk = 0", "k must be a whole number, at least 1"),
         ("retriever = 'docs'", r"retriever must be a table: write \[retriever\]"),
         ("program = 3", "program must be the path of a saved program"),
         ("[retriever\n", "not TOML"),
