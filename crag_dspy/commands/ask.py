@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.commands.sealed import seal_cache
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
     from crag_dspy.config.reading import build, language_model
 
+    seal_cache()
     with language_model(config) as lm:
         if lm is None:
             raise ConfigError(
