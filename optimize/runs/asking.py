@@ -54,7 +54,7 @@ def ask_program(program: dspy.Module, **inputs: Any) -> Asked:
             prediction = program(**inputs)
             error = failure_of(prediction) or faults_of(prediction)
         except Exception as raised:  # noqa: BLE001 - one question can never end a batch
-            error = cause_of(raised)
+            error = cause_of(raised, program, limit=500)
     entries = calls.entries
     tokens = sum(
         int(entry.get(kind) or 0) for entry in entries for kind in ("prompt_tokens", "completion_tokens")
@@ -75,7 +75,7 @@ def judge_answer(
         result = metric(example, asked.prediction)
         value = float(result)
     except Exception as raised:  # noqa: BLE001 - one question can never end a batch
-        error = f"{metric_name(metric)} failed: {cause_of(raised)}"
+        error = f"{metric_name(metric)} failed: {cause_of(raised, metric, limit=500)}"
         return None, failure_score, error, error
     if value != value or abs(value) == float("inf"):
         error = f"{metric_name(metric)} gave {value}"
