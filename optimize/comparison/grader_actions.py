@@ -267,7 +267,7 @@ def _row(key: str, example: dspy.Example, parts: CorrectiveRetriever) -> dict[st
         if passages:
             scores = parts.grade(question=example.question, texts=[titled(p, p.text) for p in passages])
     except Exception as raised:  # noqa: BLE001 - one question can never end a batch; it is tried again the next time
-        scores, error = [None] * len(passages or ()), cause_of(raised)
+        scores, error = [None] * len(passages or ()), cause_of(raised, parts)
     seconds = time.perf_counter() - start
     right = {action.value: _worth(example, action, passages) for action in Action}
     return {

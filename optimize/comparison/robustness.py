@@ -189,7 +189,7 @@ def _answering(example: dspy.Example, source: Retriever, k: int) -> list[str]:
         return answering(example, source, k)
     except Exception as error:
         raise RetrieverError(
-            f"the retriever failed on {example.question!r}, before any system was asked: {cause_of(error)}"
+            f"the retriever failed on {example.question!r}, before any system was asked: {cause_of(error, source)}"
         ) from error
 
 
