@@ -370,7 +370,9 @@ def test_half_an_emoji_in_one_text_costs_nothing_but_itself(folders: dict[str, P
     """A page cut inside an emoji: the tokenizer takes no such text, and judged none of them."""
     grader = opened(folders[kind])
     whole = grader.score(QUESTION, ["the old otter like the river", "red otter"])
-    broken = grader.score(QUESTION, ["the old otter like the river", "red otter", "the otter \ud83d", "\ude00"])
+    broken = grader.score(
+        QUESTION, ["the old otter like the river", "red otter", "the otter \ud83d", "\ude00"]
+    )
     assert broken[:2] == pytest.approx(whole, abs=1e-6)
     assert broken[2] is not None
     assert grader.score(f"{QUESTION}\ud83d", ["red otter"])[0] is not None
