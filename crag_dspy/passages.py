@@ -8,9 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from crag_dspy.state.plain import Plain, plain
+
+if TYPE_CHECKING:
+    from crag_dspy.graders.vectors import PassageVectors
 
 Origin = Literal["internal", "web"]
 
@@ -35,6 +38,8 @@ class Passage(Plain):
     url: str = ""
     score: float | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    # What a grader that reads once kept of it, where the index has it. No part of what a passage is.
+    vectors: PassageVectors | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):

@@ -95,6 +95,7 @@ def save_grader(
     storage: Any = "fp32",
     seed: int = 0,
     late: int | None = None,
+    single: int | None = None,
     **spec: Any,
 ) -> Path:
     """A grader folder of this library, untrained."""
@@ -110,7 +111,7 @@ def save_grader(
     }[head]
     model = make_model(head, seed)
     torch.manual_seed(seed)
-    tensors = SegmentHead(32, hidden=8, late=late).state_dict() if head == "segments" else None
+    tensors = SegmentHead(32, hidden=8, late=late, single=single).state_dict() if head == "segments" else None
     described = GraderSpec.model_validate({"name": "tiny", "head": head, **plain, **spec})
     save_artefact(folder, described, tokenizer=make_tokenizer(), model=model, head=tensors, storage=storage)
     return folder

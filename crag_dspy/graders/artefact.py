@@ -78,6 +78,27 @@ class SuggestedThresholds(_Part):
         return Thresholds(self.upper, self.lower)
 
 
+class OnceWeights(_Part):
+    """How a grader judges from vectors that were made once (see once.py): logits of a passage and of a strip.
+
+    Args:
+        passage: (bias, weight of the passage's match).
+        strip: (bias, weights of the strip's match, of its passage's match, of the share of the question's words).
+    """
+
+    passage: tuple[float, float]
+    strip: tuple[float, float, float, float]
+
+    def of_passage(self, match: float) -> float:
+        """The logit that a passage answers; `match` in [-1, 1]."""
+        return self.passage[0] + self.passage[1] * match
+
+    def of_strip(self, match: float, whole: float, words: float) -> float:
+        """The logit that a strip answers; matches in [-1, 1], `words` in [0, 1]."""
+        bias, own, around, shared = self.strip
+        return bias + own * match + around * whole + shared * words
+
+
 class GraderSpec(_Part):
     """grader.json. What changes a score is in the fingerprint; what only describes the grader is not.
 
@@ -90,6 +111,8 @@ class GraderSpec(_Part):
         words: the verdict words of the `true_false` head, positive first.
         attention: of the `segments` head: "together": each token sees question and text. "apart": each sees its
             own segment only, so that a text's state does not depend on the question.
+        once: how it judges passages that were read once; None for a grader that reads question and text together, or
+            was not tuned for it.
         base: for an adapter alone, the folder or hub name of the model it belongs on.
         base_digest: digest of the base's weights, so that an adapter is never put on another model.
         files: SHA-256 of each file that takes part in a score, by its path inside the folder.
@@ -107,6 +130,7 @@ class GraderSpec(_Part):
     overlap: int = Field(default=32, ge=0)
     words: tuple[str, str] = ("true", "false")
     attention: Literal["together", "apart"] = "together"
+    once: OnceWeights | None = None
     base: str = ""
     base_digest: str = ""
     trained_on: tuple[str, ...] = ()
@@ -128,6 +152,8 @@ class GraderSpec(_Part):
             "words",
             "attention",
         )
+        if self.once is not None:  # absent in the fingerprints of graders made before it existed
+            scoring = (*scoring, "once")
         plain = {**self.model_dump(mode="json", include=set(scoring)), "files": dict(sorted(digests.items()))}
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
