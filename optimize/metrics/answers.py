@@ -11,7 +11,6 @@ that the question has no answer in the documents: then the right thing to do is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 from crag_dspy.actions import Action
@@ -27,12 +26,10 @@ from crag_dspy.optimize.metrics.observed import (
     passages_of,
     texts_of,
 )
-from crag_dspy.optimize.metrics.score import Score
+from crag_dspy.optimize.metrics.score import Metric, Score
 from crag_dspy.text.matching import contains_answer, found_answer, normalize, phrases
 from crag_dspy.text.matching import token_f1 as f1_of
 from crag_dspy.text.reading import read_choice, read_choices, read_verdict
-
-Metric = Callable[..., Any]
 
 
 def contains(

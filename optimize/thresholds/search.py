@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import dspy
 
-    from crag_dspy.optimize.metrics.answers import Metric
+    from crag_dspy.optimize.metrics.score import Metric
     from crag_dspy.optimize.thresholds.frontier import FrontierPoint
 
 GRID = 50  # a grid of so many thresholds each way is what an exact search is compared with
