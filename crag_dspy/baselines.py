@@ -19,17 +19,18 @@ from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.flow import Call, Flow, adrive, drive
 from crag_dspy.generate import answered, as_generator, cited, settled
 from crag_dspy.knowledge import compose
-from crag_dspy.passages import Passage, Strip
+from crag_dspy.passages import Origin, Passage, Strip
 from crag_dspy.retrievers.adapt import as_retriever
 from crag_dspy.self_rag.reflection import ReflectionSettings
 from crag_dspy.self_rag.reflective import SelfReflective
 from crag_dspy.settings import RetrievalSettings, Settings
-from crag_dspy.state.arguments import check_choice, check_question
+from crag_dspy.state.arguments import check_choice, check_question, check_whole
 from crag_dspy.state.saving import Saved
-from crag_dspy.steps import Retrieve
+from crag_dspy.steps import Retrieve, Search
 from crag_dspy.text.abstain import is_abstention
-from crag_dspy.trace import RETRIEVER, Trace
+from crag_dspy.trace import RETRIEVER, SEARCH, Trace
 from crag_dspy.usage import track_calls
+from crag_dspy.websearch.adapt import as_web_search
 
 
 class RAG(Saved):
@@ -39,14 +40,28 @@ class RAG(Saved):
         retrieve: whatever `as_retriever` reads; None means `dspy.settings.rm`.
         generate: as in `CRAG`.
         k: passages to retrieve; 0 answers from the language model alone.
+        search: a web search, asked with the question as it is, whose pages are read too; None reads none.
+        web_results: pages to ask for, >= 1.
 
     Returns (when called with `question=`):
         A prediction with the fields of CRAG's, so that the same metrics read both; `action` is None.
     """
 
-    def __init__(self, retrieve: Any = None, *, generate: Any = None, k: int = 10) -> None:
+    def __init__(
+        self,
+        retrieve: Any = None,
+        *,
+        generate: Any = None,
+        k: int = 10,
+        search: Any = None,
+        web_results: int = 5,
+    ) -> None:
         super().__init__()
         self.settings = RetrievalSettings(k=k)
+        check_whole("web_results", web_results)
+        web = as_web_search(search)
+        self.search = Search(web) if web is not None else None
+        self.web_results = web_results
         self.retrieve = Retrieve(as_retriever(retrieve))
         self.generate = as_generator(generate)
 
@@ -75,7 +90,9 @@ class RAG(Saved):
         check_question(question)
         trace = Trace(question, Thresholds(1.0, -1.0), "none")
         yield from self._retrieved(question, trace)
+        yield from self._searched(question, trace)
         evidence = [_whole(passage) for passage in trace.passages]
+        evidence += [_whole(page, "web") for page in trace.web_passages]
         trace.kept = evidence
         knowledge = compose(evidence)
         answer = yield from answered(self.generate, knowledge, question, len(evidence), trace)
@@ -86,10 +103,20 @@ class RAG(Saved):
             evidence=evidence,
             knowledge=knowledge,
             grounded=bool(evidence) and answer is not None and not is_abstention(answer),
-            queries=[],
+            queries=trace.queries,
             warnings=trace.warnings,
             trace=trace,
         )
+
+    def _searched(self, question: str, trace: Trace) -> Flow:
+        if self.search is None:
+            return
+        trace.queries = [question]
+        with trace.timed("search"):
+            try:
+                trace.web_passages = yield Call(self.search, query=question, max_results=self.web_results)
+            except Exception as error:  # noqa: BLE001 - as in CRAG: a failing search is no page
+                trace.fault(SEARCH, cause_of(error), "web search failed")
 
     def _retrieved(self, question: str, trace: Trace) -> Flow:
         if not self.k:
@@ -259,5 +286,5 @@ def _check_names(settings: dict[str, Any]) -> None:
             )
 
 
-def _whole(passage: Passage) -> Strip:
-    return Strip(passage.text, 0, len(passage.text), None, passage, "internal")
+def _whole(passage: Passage, origin: Origin = "internal") -> Strip:
+    return Strip(passage.text, 0, len(passage.text), None, passage, origin)

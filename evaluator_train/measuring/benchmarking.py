@@ -130,7 +130,8 @@ def _row(
     values = [float(score) for score in scores if score is not None]
     cut = float(getattr(grader, "cut", OWN_CUT))
     both = len(set(known)) == 2
-    interval = ranking.auc_interval(known, values, [pairs[i].question for i in judged]) if both else None
+    asked = [pairs[i].question for i in judged]
+    low, high = ranking.auc_bounds(known, values, asked) if both else (None, None)
     best, best_cut = ranking.best_accuracy(known, values) if both else (None, None)
     return Row(
         grader=name or grader.name,
@@ -139,8 +140,8 @@ def _row(
         pairs=len(pairs),
         relevant=sum(labels),
         auc=ranking.auc(known, values) if both else None,
-        auc_low=interval.low if interval else None,
-        auc_high=interval.high if interval else None,
+        auc_low=low,
+        auc_high=high,
         average_precision=ranking.average_precision(known, values) if both else None,
         cut=cut,
         accuracy=ranking.accuracy_at(labels, scores, cut),

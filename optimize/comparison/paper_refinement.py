@@ -10,7 +10,7 @@ from typing import Any
 from crag_dspy.actions import Action
 from crag_dspy.corrective import CorrectiveRetriever
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.questions.paper_files import PaperRow
+from crag_dspy.files.paper import PaperRow
 from crag_dspy.optimize.statistics.intervals import Interval, mean_interval
 from crag_dspy.passages import Passage
 from crag_dspy.state.plain import Plain
