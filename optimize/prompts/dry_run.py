@@ -20,7 +20,7 @@ import dspy
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.prompts.remember import remember
-from crag_dspy.optimize.runs.cap import Cap, capped
+from crag_dspy.optimize.runs.cap import calling_nothing
 from crag_dspy.passages import Passage
 from crag_dspy.settings import Settings
 from crag_dspy.steps import Search
@@ -115,7 +115,7 @@ def without_models(program: dspy.Module) -> Iterator[tuple[dspy.Module, _Replies
             settings.no_evidence = "answer"
     lm = dspy.settings.lm or dspy.LM("none/dry-run", cache=False)
     # Who calls a language model past the adapter is refused: a dry run pays for nothing.
-    with dspy.context(adapter=replies, lm=lm, trace=[], disable_history=True), capped(Cap(calls=0)):
+    with dspy.context(adapter=replies, lm=lm, trace=[], disable_history=True), calling_nothing():
         yield copy, replies
 
 

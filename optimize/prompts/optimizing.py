@@ -5,6 +5,7 @@ from __future__ import annotations
 import dspy
 
 from crag_dspy.errors import BudgetSpentError, ConfigError, OptimizerError, cause_of
+from crag_dspy.optimize.prompts.alive import Alive
 from crag_dspy.optimize.prompts.guarded import Guarded, guarded_optimizer
 from crag_dspy.optimize.prompts.job import CompileJob
 from crag_dspy.optimize.prompts.labelled import labelled_demos
@@ -13,6 +14,7 @@ from crag_dspy.optimize.prompts.predictors import predictors_of, prompts_of, stu
 from crag_dspy.optimize.prompts.proposing import PresentInstruction
 from crag_dspy.optimize.prompts.remember import remember
 from crag_dspy.optimize.runs.cap import Cap, capped, refusals
+from crag_dspy.optimize.runs.lm_calls import through
 
 
 def optimized(job: CompileJob, program: dspy.Module, calls: int | None = None) -> dspy.Module | None:
@@ -30,18 +32,24 @@ def optimized(job: CompileJob, program: dspy.Module, calls: int | None = None) -
     student = student_of(working, job.names)
     limit = Cap(job.left_for_optimizing())
     adapter = PresentInstruction(dspy.settings.adapter or dspy.ChatAdapter())
-    with job.counting("optimizing"), capped(limit), refusals() as refused, dspy.context(adapter=adapter):
-        guarded = Guarded(job.metric, refused, limit)
+    alive = Alive(limit)
+    with (
+        job.counting("optimizing"),
+        capped(limit),
+        through(alive),
+        refusals() as refused,
+        dspy.context(adapter=adapter),
+    ):
         try:
-            made = _compiled(job, student, working, guarded, calls)
-        except (ConfigError, OptimizerError):
+            made = _compiled(job, student, working, refused, calls)
+        except ConfigError:
             raise
         except Exception as error:
-            guarded.check_alive()
+            alive.check()
             if not refused:
                 raise OptimizerError(f"the optimizer failed: {cause_of(error)}") from error
             made = None
-        guarded.check_alive()
+        alive.check()
     if refused and not limit.refused and not job.cap.refused:
         raise refused[0]  # by a cap around the whole job: nothing more can be asked
     return _told(job, program, made, refused)
@@ -64,12 +72,18 @@ def _told(
 
 
 def _compiled(
-    job: CompileJob, student: dspy.Module, working: dspy.Module, guarded: Guarded, calls: int | None
+    job: CompileJob,
+    student: dspy.Module,
+    working: dspy.Module,
+    refused: list[BudgetSpentError],
+    calls: int | None,
 ) -> dspy.Module | None:
     if job.optimizer == "labeled" or type(job.optimizer) is dspy.LabeledFewShot:
         return _labelled(job, student, working)
-    task = job.task(guarded, guarded.refused)
-    optimizer = job.optimizer if isinstance(job.optimizer, str) else guarded_optimizer(job.optimizer, guarded)
+    task = job.task(Guarded(job.metric, refused), refused)
+    optimizer = job.optimizer
+    if not isinstance(optimizer, str):
+        optimizer = guarded_optimizer(optimizer, job.metric, refused)
     try:
         plan = fitting_plan(optimizer, task, job.a_question.mean, calls)
     except ConfigError as error:  # it was foreseen to fit, but what came before took more

@@ -95,18 +95,18 @@ def _dealt(
     if groups is None:
         return split(examples, shares, seed=seed, by=None)
     group = {id(example): name for example, name in zip(examples, groups, strict=True)}
-    parts: dict[str, list[dspy.Example]] = {}
-    if len(set(groups)) >= 2 * len(shares):
+    try:
         parts = split(examples, shares, seed=seed, by=lambda example: group[id(example)])
-    if parts and min(map(len, parts.values())) > 1:
+    except ConfigError:  # fewer documents than parts
+        parts = {}
+    if parts and all(len(parts[name]) >= len(examples) * share / 2 for name, share in shares.items()):
         return parts
-    parts = split(examples, shares, seed=seed, by=None)
     notes.append(
-        f"the {len(examples)} questions are of {len(set(groups))} documents, too few to deal whole ones into "
-        f"{', '.join(_PARTS[name] for name in shares)}: questions of one document are in several parts, so the held-out "
-        f"score may flatter the new program; pass heldout= of other documents"
+        f"the {len(examples)} questions are of {len(set(groups))} documents, which cannot be dealt whole into "
+        f"{', '.join(_PARTS[name] for name in shares)}: questions of one document are in several parts, so the "
+        f"held-out score may flatter the new program; pass heldout= of other documents"
     )
-    return parts
+    return split(examples, shares, seed=seed, by=None)
 
 
 def _once(examples: Sequence[dspy.Example], part: str, notes: list[str]) -> list[dspy.Example]:

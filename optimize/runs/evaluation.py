@@ -18,6 +18,7 @@ from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.metrics.costs import Cost, cost_of
 from crag_dspy.optimize.metrics.objective import metric_name
 from crag_dspy.optimize.metrics.observed import action_of, answer_of, field_of, strings_of
+from crag_dspy.optimize.runs.cap import calling_nothing
 from crag_dspy.optimize.runs.fingerprints import (
     devset_digest,
     example_key,
@@ -229,6 +230,11 @@ def check_devset(devset: Sequence[dspy.Example], metrics: Any = ()) -> None:
         raise ConfigError("devset is empty: at least one example is needed")
     for metric in metrics:
         check_metric(metric)
+    with calling_nothing():  # a metric may be a judge, which has nothing to judge yet
+        _check_examples(devset, metrics)
+
+
+def _check_examples(devset: Sequence[dspy.Example], metrics: Any) -> None:
     for i, example in enumerate(devset):
         try:
             asked = example.inputs().keys()
