@@ -27,7 +27,7 @@ from crag_dspy.settings import RetrievalSettings, Settings
 from crag_dspy.state.arguments import check_choice, check_question, check_whole
 from crag_dspy.state.saving import Saved
 from crag_dspy.steps import Retrieve, Search
-from crag_dspy.text.abstain import is_abstention
+from crag_dspy.text.replies import is_abstention
 from crag_dspy.trace import RETRIEVER, SEARCH, Trace
 from crag_dspy.usage import track_calls
 from crag_dspy.websearch.adapt import as_web_search
@@ -125,7 +125,7 @@ class RAG(Saved):
             try:
                 trace.passages = yield Call(self.retrieve, query=question, k=self.k)
             except Exception as error:  # noqa: BLE001 - as in CRAG: a failing retriever is no passage
-                trace.fault(RETRIEVER, cause_of(error), "retrieval failed, going on without passages")
+                trace.fault(RETRIEVER, cause_of(error, self), "retrieval failed, going on without passages")
 
 
 class NoRetrieval(RAG):

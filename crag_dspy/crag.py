@@ -21,7 +21,7 @@ from crag_dspy.errors import ConfigError
 from crag_dspy.flow import Call, Flow, adrive, drive
 from crag_dspy.generate import answered, as_generator, settled
 from crag_dspy.state.saving import Saved
-from crag_dspy.text.abstain import is_abstention
+from crag_dspy.text.replies import is_abstention
 from crag_dspy.usage import track_calls
 
 

@@ -13,9 +13,8 @@ import dspy
 
 from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.flow import Call, Flow
-from crag_dspy.knowledge import check_citations
 from crag_dspy.signatures.answer import ShortAnswer
-from crag_dspy.text.abstain import abstention, is_abstention
+from crag_dspy.text.replies import abstention_for, check_citations, is_abstention, reply_text
 from crag_dspy.trace import MODEL, Trace
 
 
@@ -50,9 +49,11 @@ def answered(generate: dspy.Module, context: str, question: str, sources: int, t
         except Exception as error:
             if missing := no_lm_error(generate):
                 raise missing from error
-            trace.fault(MODEL, cause_of(error), "the language model gave no answer that can be read")
+            trace.fault(
+                MODEL, cause_of(error, generate), "the language model gave no answer that can be read"
+            )
             return None
-    return cited("" if answer is None else str(answer).strip(), sources, trace)
+    return cited(reply_text(answer, "answer"), sources, trace)
 
 
 def cited(text: str, sources: int, trace: Trace) -> str | None:
@@ -71,7 +72,7 @@ def settled(answer: str | None, trace: Trace) -> str:
     """What is answered: without an answer a sentence that declines; the question failed where a part did not work."""
     if trace.faults and (answer is None or is_abstention(answer)):
         trace.failed = "; ".join(f"{part}: {cause}" for part, cause in trace.faults.items())
-    trace.answer = abstention(trace.question) if answer is None else answer
+    trace.answer = abstention_for(trace.question) if answer is None else answer
     return trace.answer
 
 

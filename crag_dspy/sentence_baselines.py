@@ -22,7 +22,7 @@ from crag_dspy.refine import distinct, strips_of, with_header
 from crag_dspy.retrievers.bm25 import BM25
 from crag_dspy.retrievers.embedders import Embedder, as_embedder
 from crag_dspy.state.arguments import check_choice, check_number, check_question, check_whole
-from crag_dspy.text.abstain import abstention, is_abstention
+from crag_dspy.text.replies import abstention_for, is_abstention
 from crag_dspy.trace import Trace
 
 Ranking = Literal["words", "embedding", "both"]
@@ -77,7 +77,7 @@ class BestSentences(RAG):
             evidence = []
         trace.kept = evidence
         knowledge = compose(evidence)
-        answer = abstention(question) if self.cut is not None else None
+        answer = abstention_for(question) if self.cut is not None else None
         if evidence:
             answer = yield from answered(self.generate, knowledge, question, len(evidence), trace)
         return dspy.Prediction(

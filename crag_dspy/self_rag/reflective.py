@@ -22,7 +22,6 @@ from crag_dspy.closed_book import ClosedBook
 from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.flow import Call, Flow, Together, adrive, drive
 from crag_dspy.generate import as_generator, no_lm_error
-from crag_dspy.graders.scale import RELEVANT
 from crag_dspy.knowledge import compose
 from crag_dspy.passages import Strip
 from crag_dspy.self_rag.reflection import Reflection, ReflectionSettings, winner
@@ -37,11 +36,16 @@ from crag_dspy.self_rag.tokens import (
     reflection_of,
     retrieval_share,
 )
-from crag_dspy.self_rag.words import read_support, read_usefulness
 from crag_dspy.signatures.grade import GradeRelevance
 from crag_dspy.signatures.reflect import DecideRetrieval, JudgeSupport, JudgeUsefulness
-from crag_dspy.text.abstain import abstention, is_abstention
-from crag_dspy.text.verdict import read_verdict
+from crag_dspy.text.replies import (
+    abstention_for,
+    is_abstention,
+    read_relevance,
+    read_support,
+    read_usefulness,
+    reply_text,
+)
 from crag_dspy.trace import MODEL, Trace
 
 MEMORY = "an answer from memory"
@@ -106,7 +110,7 @@ class SelfReflective(dspy.Module):
         verdict = yield from self._said(
             Call(self.decide, question=question), "whether to retrieve", trace, "verdict"
         )
-        return read_verdict(verdict or "") != RELEVANT
+        return (read_relevance(verdict or "") or 0.0) <= 0
 
     def recalled(self, question: str, trace: Trace) -> Flow:
         """An answer from memory, or None with a fault."""
@@ -131,7 +135,7 @@ class SelfReflective(dspy.Module):
         if best is None and unread:
             trace.faults.setdefault(MODEL, unread[0])
         return dspy.Prediction(
-            answer=best.answer if best is not None else abstention(question),
+            answer=best.answer if best is not None else abstention_for(question),
             grounded=best is not None and best.supported is True,
             paragraph=best.paragraph if best is not None else None,
             reflections=[each.to_json(self.settings) for each in made],
@@ -189,8 +193,8 @@ class SelfReflective(dspy.Module):
 
         call = Call(self.relevance, question=question, passage=paragraph)
         said = yield from self._said(call, f"relevance of {where}", trace, "verdict")
-        verdict = _read(read_verdict, said, f"relevance of {where}", trace)
-        made = Reflection(index, "", relevance=None if verdict is None else float(verdict == RELEVANT))
+        verdict = _read(read_relevance, said, f"relevance of {where}", trace)
+        made = Reflection(index, "", relevance=None if verdict is None else (verdict + 1) / 2)
         if hopeless(made):
             return made
 
@@ -224,15 +228,15 @@ class SelfReflective(dspy.Module):
             if field is None:
                 return result[0]
             value = getattr(result, field)
-            return "" if value is None else str(value).strip()
+            return reply_text(value, field)
         except AdapterParseError as error:
-            trace.warn(f"no {what}: {cause_of(error)}")
+            trace.warn(f"no {what}: {cause_of(error, self)}")
             if unread is not None:
-                unread.append(cause_of(error))
+                unread.append(cause_of(error, self))
         except Exception as error:
             if missing := no_lm_error(self):
                 raise missing from error
-            trace.fault(MODEL, cause_of(error), f"no {what}")
+            trace.fault(MODEL, cause_of(error, self), f"no {what}")
         return None
 
     def _asking(

@@ -10,7 +10,6 @@ that the question has no answer in the documents: then the right thing to do is 
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from crag_dspy.actions import Action
@@ -27,9 +26,10 @@ from crag_dspy.optimize.metrics.observed import (
     texts_of,
 )
 from crag_dspy.optimize.metrics.score import Metric, Score
+from crag_dspy.text.common_words import COMMON_WORDS
 from crag_dspy.text.matching import contains_answer, found_answer, normalize, phrases
 from crag_dspy.text.matching import token_f1 as f1_of
-from crag_dspy.text.reading import read_choice, read_choices, read_verdict
+from crag_dspy.text.replies import read_choice, read_choices, read_truth, uncited
 
 
 def contains(
@@ -132,8 +132,8 @@ def claim_accuracy(
     """
     golds = [str(gold) for gold in gold_answers(example)]
     answer = answer_of(pred)
-    verdict = read_verdict(answer)
-    wanted = {read_verdict(gold) for gold in golds}
+    verdict = read_truth(answer)
+    wanted = {read_truth(gold) for gold in golds}
     third = wanted == {None}
     right = contains_answer(answer, golds) if third else verdict is not None and verdict in wanted
     read = "neither true nor false, or both" if verdict is None else str(verdict).lower()
@@ -163,7 +163,7 @@ def grounded(
     if not evidence:
         return Score(score=0.0, feedback=f"{shortened(answer)} was answered without any evidence.")
     said = {piece for _, text in evidence for piece in phrases(text)}
-    asked = {*phrases(str(field_of(example, "question", ""))), *_COMMON}
+    asked = {*phrases(str(field_of(example, "question", ""))), *COMMON_WORDS}
     content = [piece for piece in phrases(answer) if piece not in asked]
     missing = [piece for piece in content if piece not in said]
     if not missing:
@@ -285,11 +285,6 @@ def _should_abstain(pred: Any, pred_name: Any) -> Score:
     return Score(score=0.0, feedback=explain(verdict, pred, (), pred_name))
 
 
-def uncited(answer: str) -> str:
-    """An answer without its citations [1], which are no part of what it says; as it is when they are all it says."""
-    return re.sub(r"\s*\[\d+(?:\s*[,–-]\s*\d+)*\]", "", answer).strip() or answer
-
-
 def _only_gold(answer: str, golds: list[str]) -> bool:
     said = normalize(answer)
     return any(said == normalize(gold) and (said or answer.strip() == gold.strip() != "") for gold in golds)
@@ -308,14 +303,3 @@ def _required(example: Any, name: str) -> Any:
 
 def _fields(example: Any) -> str:
     return ", ".join(example.keys()) if hasattr(example, "keys") else type(example).__name__
-
-
-# Words that say nothing by themselves, so that a sentence is judged by its content.
-_COMMON_WORDS = """
-a an the and or but not no of in on at to for from by with as is are was were be been being it its this that
-these those he she they his her their him them who which what when where how i you we there here has have had
-do does did can could will would may might must shall should than then so if also about into over after before
-between during s t answer yes true false
-的 了 是 在 和 与 也 有 是的 对 不 他 她 它 这 那
-"""
-_COMMON = frozenset(_COMMON_WORDS.split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dspy
 
-from crag_dspy.errors import BudgetSpentError, ConfigError, OptimizerError, cause_of
+from crag_dspy.errors import BudgetSpentError, ConfigError, OptimizerError, cause_of, message_of
 from crag_dspy.optimize.prompts.alive import Alive
 from crag_dspy.optimize.prompts.guarded import Guarded, guarded_optimizer
 from crag_dspy.optimize.prompts.job import CompileJob
@@ -89,7 +89,7 @@ def _compiled(
     except ConfigError as error:  # it was foreseen to fit, but what came before took more
         if calls is None:
             raise
-        job.notes.append(str(error))
+        job.notes.append(message_of(error))
         return None
     return plan.compile(student, task)
 

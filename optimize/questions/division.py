@@ -93,7 +93,7 @@ def _dealt(
         return {"train": examples}
     groups = groups_of(examples, by)
     if groups is None:
-        return split(examples, shares, seed=seed, by=None)
+        return split(examples, shares, seed=seed, by=_asked)
     group = {id(example): name for example, name in zip(examples, groups, strict=True)}
     try:
         parts = split(examples, shares, seed=seed, by=lambda example: group[id(example)])
@@ -106,7 +106,7 @@ def _dealt(
         f"{', '.join(_PARTS[name] for name in shares)}: questions of one document are in several parts, so the "
         f"held-out score may flatter the new program; pass heldout= of other documents"
     )
-    return split(examples, shares, seed=seed, by=None)
+    return split(examples, shares, seed=seed, by=_asked)
 
 
 def _once(examples: Sequence[dspy.Example], part: str, notes: list[str]) -> list[dspy.Example]:

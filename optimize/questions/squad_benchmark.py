@@ -19,7 +19,7 @@ from typing import Any
 from crag_dspy.errors import ConfigError
 from crag_dspy.files.squad import read_squad
 from crag_dspy.optimize.questions.datasets import load
-from crag_dspy.text.sentences import language_of
+from crag_dspy.text.scripts import language_of
 
 Row = dict[str, Any]
 

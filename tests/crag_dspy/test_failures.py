@@ -14,7 +14,7 @@ from crag_dspy import CRAG, RAG, NoRetrieval, Passage, SelfCRAG, SelfRAG
 from crag_dspy.actions import Action
 from crag_dspy.errors import GraderError, SearchAuthError, SearchQuotaError, SearchTimeoutError
 from crag_dspy.self_rag.reflective import SelfReflective
-from crag_dspy.text.abstain import is_abstention
+from crag_dspy.text.replies import is_abstention
 
 QUESTION = "When did the Ardent Bridge open?"
 INSIDE = Passage("The Ardent Bridge opened in 1931. It is green.", id="in")

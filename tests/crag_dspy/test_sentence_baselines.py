@@ -13,7 +13,7 @@ import pytest
 from crag_dspy import RAG, IndexSearch, Passage
 from crag_dspy.errors import ConfigError
 from crag_dspy.sentence_baselines import BestSentences
-from crag_dspy.text.abstain import is_abstention
+from crag_dspy.text.replies import is_abstention
 
 QUESTION = "When did the Ardent Bridge open to traffic?"
 INTERNAL = [Passage("The Ardent Bridge is green. It crosses the Mill. Cats sleep in the sun.", id="a")]

@@ -182,9 +182,14 @@ def test_who_was_refused_can_be_told(scripted_lm):
 def test_work_that_must_cost_nothing_calls_nothing_and_tells_nobody(scripted_lm):
     lm = scripted_lm({"answer": "yes"})
 
-    with dspy.context(lm=lm), capped(Cap()) as cap, refusals() as refused:
-        with calling_nothing(), pytest.raises(BudgetSpentError):
-            dspy.Predict("question -> answer")(question="a")
+    with (
+        dspy.context(lm=lm),
+        capped(Cap()) as cap,
+        refusals() as refused,
+        pytest.raises(BudgetSpentError),
+        calling_nothing(),
+    ):
+        dspy.Predict("question -> answer")(question="a")
 
     assert (lm.engine.calls, cap.spent.calls, refused) == (0, 0, [])
 
