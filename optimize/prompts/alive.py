@@ -15,11 +15,11 @@ from crag_dspy.live.held import Held
 from crag_dspy.optimize.runs.cap import Cap
 from crag_dspy.optimize.runs.lm_calls import LMCall
 
-IN_A_ROW = 8  # failed calls, after which a language model is taken to be down
+CALLS_IN_A_ROW = 8  # failed calls, after which a language model is taken to be down
 
 
 class Alive(Held):
-    """A gate (`lm_calls.through`) that closes `cap` once `IN_A_ROW` calls have failed one after another."""
+    """A gate (`lm_calls.through`) that closes `cap` once `CALLS_IN_A_ROW` calls have failed one after another."""
 
     def __init__(self, cap: Cap) -> None:
         self.cap = cap
@@ -41,7 +41,7 @@ class Alive(Held):
 
     def check(self) -> None:
         """Raises `OptimizerError` after an outage, so that nothing it led to is taken for a result."""
-        if len(self.failed) >= IN_A_ROW:
+        if len(self.failed) >= CALLS_IN_A_ROW:
             raise OptimizerError(
                 f"the optimizer was stopped after {len(self.failed)} calls of a language model failed in a row, the "
                 f"last by {self.failed[-1]}"
@@ -49,8 +49,8 @@ class Alive(Held):
 
     def _saw(self, failed: str | None) -> None:
         with self._lock:
-            if len(self.failed) >= IN_A_ROW:
+            if len(self.failed) >= CALLS_IN_A_ROW:
                 return
             self.failed = [] if failed is None else [*self.failed, failed]
-            if len(self.failed) >= IN_A_ROW:
+            if len(self.failed) >= CALLS_IN_A_ROW:
                 self.cap.calls = 0

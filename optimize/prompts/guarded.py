@@ -10,7 +10,7 @@ import dspy
 
 from crag_dspy.optimize.metrics.calling import call_metric
 from crag_dspy.optimize.metrics.objective import metric_name
-from crag_dspy.optimize.metrics.observed import field_of
+from crag_dspy.optimize.metrics.observed import failure_of
 from crag_dspy.optimize.metrics.score import Metric, Score
 
 # What a candidate gets for a question that there were no calls left to ask: below any real score.
@@ -39,8 +39,8 @@ class Guarded:
     ) -> Any:
         if self.refused:
             return Score(score=UNMEASURED, feedback="Not measured: the budget of LM calls is spent.")
-        failed = field_of(pred, "failed")
-        if failed:
+        failed = failure_of(pred)
+        if failed is not None:
             return Score(score=0.0, feedback=f"There is no answer: {failed}")
         result = call_metric(self.metric, example, pred, trace, pred_name, pred_trace)
         if isinstance(result, dspy.Prediction) and not isinstance(result, Score):

@@ -17,7 +17,7 @@ from crag_dspy.optimize.prompts.plan import Plan, fitting_plan
 from crag_dspy.optimize.prompts.predictors import choose, predictors_of
 from crag_dspy.optimize.questions.division import divide
 from crag_dspy.optimize.runs.cap import Cap
-from crag_dspy.optimize.runs.evaluation import check_devset, check_metric
+from crag_dspy.optimize.runs.checks import check_devset, check_metric
 
 
 class CompileJob:

@@ -8,7 +8,6 @@ import dspy
 
 from crag_dspy.errors import StaleOutcomesError
 from crag_dspy.optimize.prompts.job import CompileJob
-from crag_dspy.optimize.runs.cap import refusals
 from crag_dspy.optimize.runs.evaluation import Evaluation, evaluate
 
 
@@ -26,23 +25,19 @@ def judged(job: CompileJob, program: dspy.Module, when: str) -> Evaluation:
         "seed": given.seed,
         "progress": given.progress,
     }
-    with job.counting(f"judging {when}"), refusals() as refused:
+    with job.counting(f"judging {when}"):
         try:
             found = evaluate(program, job.division.held, job.metric, **arguments)
         except StaleOutcomesError:  # answers of an earlier candidate
             found = evaluate(program, job.division.held, job.metric, fresh=True, **arguments)
-    if refused:
-        raise refused[0]
     return found
 
 
 def choosing_score(job: CompileJob, program: dspy.Module) -> float:
     """Mean quality on the examples to choose by, kept nowhere. Raises `BudgetSpentError` when calls were refused."""
     given = job.arguments
-    with job.counting("choosing"), refusals() as refused:
+    with job.counting("choosing"):
         found = evaluate(
             program, job.division.val, job.metric, threads=given.threads, progress=given.progress
         )
-    if refused:
-        raise refused[0]
     return found.score
