@@ -24,6 +24,7 @@ from crag_dspy.signatures.rewrite import RewriteQuery
 from crag_dspy.state.arguments import check_choice, check_question
 from crag_dspy.state.saving import Saved
 from crag_dspy.steps import Grade, Retrieve, Search
+from crag_dspy.text.untrusted import as_asked
 from crag_dspy.trace import Trace
 from crag_dspy.usage import track_calls
 from crag_dspy.websearch.adapt import as_web_search
@@ -173,7 +174,7 @@ class CorrectiveRetriever(Saved):
         if self.settings.rewrite:
             with trace.timed("rewrite"):
                 try:
-                    raw = (yield Call(self.rewrite, question=question)).query
+                    raw = (yield Call(self.rewrite, question=as_asked(question))).query
                 except Exception as error:  # noqa: BLE001 - an unreadable rewrite must not cost the search
                     trace.warn(
                         f"the query rewrite failed, searching with the question itself: {_said(error)}"

@@ -11,6 +11,7 @@ from crag_dspy.errors import ConfigError
 from crag_dspy.flow import Call, Flow
 from crag_dspy.knowledge import check_citations
 from crag_dspy.signatures.answer import ShortAnswer
+from crag_dspy.text.untrusted import as_asked
 from crag_dspy.trace import Trace
 
 
@@ -38,7 +39,7 @@ def answered(generate: dspy.Module, context: str, question: str, sources: int, t
     """The generator's answer with its citations checked, or None with a warning when it gave none that can be read."""
     with trace.timed("generate"):
         try:
-            prediction = yield Call(generate, context=context, question=question)
+            prediction = yield Call(generate, context=context, question=as_asked(question))
             answer = prediction.answer
         except Exception as error:
             if missing := no_lm_error(generate):

@@ -39,6 +39,7 @@ from crag_dspy.self_rag.words import read_support, read_usefulness
 from crag_dspy.signatures.grade import GradeRelevance
 from crag_dspy.signatures.reflect import DecideRetrieval, JudgeSupport, JudgeUsefulness
 from crag_dspy.text.abstain import abstention, is_abstention
+from crag_dspy.text.untrusted import as_asked
 from crag_dspy.text.verdict import read_verdict
 
 Warn = Callable[[str], None]
@@ -100,14 +101,14 @@ class SelfReflective(dspy.Module):
                 warn("the language model gave no [Retrieval] token, retrieving")
             return share is None or share > self.settings.retrieval_threshold
         verdict = yield from self._said(
-            Call(self.decide, question=question), "whether to retrieve", warn, "verdict"
+            Call(self.decide, question=as_asked(question)), "whether to retrieve", warn, "verdict"
         )
         return read_verdict(verdict or "") != RELEVANT
 
     def recalled(self, question: str, warn: Warn) -> Flow:
         """An answer from memory, or None with a warning."""
         if not self.with_tokens:
-            call = Call(self.recall, context="", question=question)
+            call = Call(self.recall, context="", question=as_asked(question))
             return (yield from self._said(call, "an answer from memory", warn, "answer"))
         output = yield from self._said(self._asking(question, end=NO_RETRIEVE), "an answer from memory", warn)
         return None if output is None else answer_of(output)
@@ -159,6 +160,7 @@ class SelfReflective(dspy.Module):
     ) -> Flow:
         """A continuation and its judgements; those that could not make it weigh more than `floor` are not asked for."""
         where, settings = f"passage {index + 1}", self.settings
+        question = as_asked(question)
 
         def hopeless(so_far: Reflection) -> bool:
             return floor is not None and so_far.bound(settings) <= floor
@@ -176,14 +178,14 @@ class SelfReflective(dspy.Module):
         if not made.answer or is_abstention(made.answer):
             return made
 
-        call = Call(self.support, context=paragraph, question=question, answer=made.answer)
+        call = Call(self.support, context=paragraph, question=question, answer=as_asked(made.answer))
         said = yield from self._said(call, f"support of {where}", warn, "support")
         support = _read(read_support, said, f"support of {where}", warn)
         made = replace(made, support=support, supported=None if support is None else support > 0)
         if not made.stands(settings) or hopeless(made):
             return made
 
-        call = Call(self.usefulness, question=question, answer=made.answer)
+        call = Call(self.usefulness, question=question, answer=as_asked(made.answer))
         said = yield from self._said(call, f"usefulness of {where}", warn, "rating")
         rating = _read(read_usefulness, said, f"usefulness of {where}", warn)
         return replace(made, usefulness=None if rating is None else (rating - 3) / 2)
