@@ -7,6 +7,15 @@ Errors inside one question never leave `CRAG.forward`: they become a warning on 
 from __future__ import annotations
 
 
+def cause_of(error: BaseException) -> str:
+    """What an error is and says, on one line of at most 300 characters of message."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001 - an exception whose __str__ raises is an exception like others
+        text = ""
+    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+
+
 class CragError(Exception):
     """Root of the tree: `except CragError` catches what this library raises, and nothing else."""
 
