@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from crag_dspy.errors import cause_of
+from crag_dspy.state.plain import Plain, plain
 
 Origin = Literal["internal", "web"]
 
@@ -29,12 +30,14 @@ MOST_ITEMS = 10_000  # of one result: more are not read, so that one without an 
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Plain):
     """A text that a retriever or a web search returned.
 
     `score` is the RETRIEVER's own, on the retriever's scale, and None when it gave none: it is never relevance
     (relevance is what the grader says), and a passage without a score is not a passage with score 0.
     """
+
+    SHOWN: ClassVar[str] = "id title url score text"
 
     text: str
     id: str = ""
@@ -55,24 +58,20 @@ class Passage:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: `id, title, url, score, text`, and `metadata` when there is any."""
-        plain: dict[str, Any] = {
-            "id": self.id,
-            "title": self.title,
-            "url": self.url,
-            "score": _plain(self.score),
-            "text": self.text,
-        }
-        return {**plain, "metadata": _plain(self.metadata)} if self.metadata else plain
+        shown = Plain.to_json(self)
+        return {**shown, "metadata": plain(self.metadata)} if self.metadata else shown
 
     toDict = to_json  # noqa: N815 - what `dspy.Prediction.toDict` asks of what it holds
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
+class Strip(Plain):
     """A piece of a passage: `passage.text[start:end] == text`, always.
 
     `score` is the grader's, in [-1, 1], or None when the grader could not judge it.
     """
+
+    SHOWN: ClassVar[str] = "text start end score origin"
 
     text: str
     start: int
@@ -87,16 +86,8 @@ class Strip:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with the source named rather than repeated whole."""
-        return {
-            "text": self.text,
-            "start": self.start,
-            "end": self.end,
-            "score": self.score,
-            "origin": self.origin,
-            "id": self.passage.id,
-            "title": self.passage.title,
-            "url": self.passage.url,
-        }
+        source = self.passage
+        return {**Plain.to_json(self), "id": source.id, "title": source.title, "url": source.url}
 
     toDict = to_json  # noqa: N815
 
@@ -105,8 +96,8 @@ def as_passages(result: Any, left_out: Callable[[str], None] | None = None) -> l
     """Read what a retriever returned as a list of `Passage`, in its order, without empty texts.
 
     Args:
-        result: None, one item or an iterable of items, a `dspy.Prediction` or any object with `.passages`, where an item
-            is a `Passage`, a str, a mapping, an object with one of `TEXT_FIELDS` (dspy, LangChain), an object with
+        result: None, one item or an iterable of items, a `dspy.Prediction` or any object with `.passages`, where an
+            item is a `Passage`, a str, a mapping, an object with one of `TEXT_FIELDS` (dspy, LangChain), an object with
             `.node` (LlamaIndex), or a pair (item, score).
         left_out: told of each item that cannot be read, which then costs only itself.
 
@@ -211,25 +202,16 @@ def _build(fields: Mapping[str, Any], metadata: dict[str, Any]) -> Passage:
 
 def _name(value: Any) -> str:
     """An id, a title or an address: a text, or what has one, such as a number, a UUID or a path; of a list, nothing."""
-    return "" if value is None or isinstance(value, (bool, bytes, Mapping, Iterable)) and not isinstance(value, str) else str(value)
+    return (
+        ""
+        if value is None or (isinstance(value, (bool, bytes, Mapping, Iterable)) and not isinstance(value, str))
+        else str(value)
+    )
 
 
 def _attributes(item: Any) -> dict[str, Any]:
     names = (*TEXT_FIELDS, *SCORE_FIELDS, "id", "pid", "title", "url", "metadata")
     return {name: getattr(item, name) for name in names if hasattr(item, name)}
-
-
-def _plain(value: Any) -> Any:
-    """What JSON can hold of metadata: dates, arrays and the like as text, NaN and infinity as null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (str, int)):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(item) for item in value]
-    return str(value)
 
 
 def _number(value: Any) -> float | None:

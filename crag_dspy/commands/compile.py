@@ -28,6 +28,7 @@ from crag_dspy.commands.options import (
     read_metric,
     read_questions,
 )
+from crag_dspy.commands.paying import add_paying_arguments, paying
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_question_arguments(parser, split="train")
     add_program_arguments(parser)
     add_metric_arguments(parser)
+    add_paying_arguments(parser)
     group = parser.add_argument_group("compiling")
     group.add_argument(
         "--optimizer",
@@ -101,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     from crag_dspy.optimize.prompts.compiling import compile_job
     from crag_dspy.optimize.prompts.job import CompileJob
 
-    with opened_program(args) as program, _cached_replies(args):
+    with opened_program(args) as program, _cached_replies(args), paying(args):
         job = CompileJob(
             program,
             trainset,

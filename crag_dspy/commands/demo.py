@@ -13,7 +13,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.text.abstain import is_abstention
+from crag_dspy.text.replies import is_abstention
 
 if TYPE_CHECKING:
     import argparse

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.commands.sealed import seal_cache
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def opened_program(args: argparse.Namespace) -> Iterator[Any]:
         config = replace(
             config, parts={**config.parts, **read_config({"lm": table}, Path("command line")).parts}
         )
+    seal_cache()
     with language_model(config) as lm:
         if lm is None:
             raise ConfigError(

@@ -24,6 +24,7 @@ from crag_dspy.commands.options import (
     read_questions,
     recorded,
 )
+from crag_dspy.commands.paying import add_paying_arguments, paying
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_question_arguments(parser, split="dev")
     add_program_arguments(parser)
     add_metric_arguments(parser)
+    add_paying_arguments(parser)
     group = parser.add_argument_group("search")
     group.add_argument("--policy", choices=("max", "vote"), help="default: the program's")
     group.add_argument(
@@ -74,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     from crag_dspy.optimize.thresholds.settings_grid import grid
 
     common: dict[str, Any] = {"run": args.run, "threads": args.threads, "fresh": args.fresh}
-    with opened_program(args) as program:
+    with opened_program(args) as program, paying(args):
         if axes:
             gridded = grid(program, examples, metric, axes, **common)
             told, plain, best = _grid_for_people(gridded), gridded.to_json(), gridded.program

@@ -92,7 +92,7 @@ def _store(args: argparse.Namespace) -> WeaviateRetriever:
 
 
 def _warn_of_script(index: LocalIndex) -> None:
-    from crag_dspy.text.sentences import language_of
+    from crag_dspy.text.scripts import language_of
 
     scripts = {language_of(passage.text) for passage in islice(index.passages(), LOOKED_AT)}
     fitting = [TOKENIZATIONS[script] for script in sorted(scripts & set(TOKENIZATIONS), reverse=True)]

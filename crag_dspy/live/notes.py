@@ -13,7 +13,9 @@ from contextlib import contextmanager
 
 logger = logging.getLogger(__name__)
 
-_collecting: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar("crag_dspy_notes", default=None)
+_collecting: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar(
+    "crag_dspy_notes", default=None
+)
 
 
 def note(message: str) -> None:

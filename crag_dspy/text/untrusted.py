@@ -26,7 +26,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 # How JSON and Python write a character that shall not be seen as itself: \u003c, \x3c, \u{3c}.
 _ESCAPE = re.compile(r"\\(?=u[0-9a-fA-F]{4}|u\{|x[0-9a-fA-F]{2})")
 
-# Letters of other scripts, small capitals and signs by the ASCII character that they look like (Unicode TR39 lists them);
+# Letters of other scripts, small capitals and signs by the ASCII character that they look like (see Unicode TR39);
 # what NFKD already takes apart, such as full-width, mathematical and accented letters, need not stand here.
 _LOOKS_LIKE = {
     look: plain

@@ -22,6 +22,7 @@ from crag_dspy.errors import ConfigError, GraderError
 from crag_dspy.evaluator_train.measuring import ranking
 from crag_dspy.evaluator_train.measuring.reliability import calibration_error
 from crag_dspy.state.arguments import check_whole
+from crag_dspy.state.files import replacing, write_whole
 
 if TYPE_CHECKING:
     import argparse
@@ -129,7 +130,8 @@ def _row(
     values = [float(score) for score in scores if score is not None]
     cut = float(getattr(grader, "cut", OWN_CUT))
     both = len(set(known)) == 2
-    interval = ranking.auc_interval(known, values, [pairs[i].question for i in judged]) if both else None
+    asked = [pairs[i].question for i in judged]
+    low, high = ranking.auc_bounds(known, values, asked) if both else (None, None)
     best, best_cut = ranking.best_accuracy(known, values) if both else (None, None)
     return Row(
         grader=name or grader.name,
@@ -138,8 +140,8 @@ def _row(
         pairs=len(pairs),
         relevant=sum(labels),
         auc=ranking.auc(known, values) if both else None,
-        auc_low=interval.low if interval else None,
-        auc_high=interval.high if interval else None,
+        auc_low=low,
+        auc_high=high,
         average_precision=ranking.average_precision(known, values) if both else None,
         cut=cut,
         accuracy=ranking.accuracy_at(labels, scores, cut),
@@ -267,8 +269,8 @@ def write_results(results: Sequence[Result], folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     rows = "".join(json.dumps(plain(result.row)) + "\n" for result in results)
-    (folder / "rows.jsonl").write_text(rows, encoding="utf-8")
-    with (folder / "scores.jsonl").open("w", encoding="utf-8") as out:
+    write_whole(folder / "rows.jsonl", rows)
+    with replacing(folder / "scores.jsonl") as part, part.open("w", encoding="utf-8") as out:
         for result in results:
             for number, (label, score) in enumerate(zip(result.labels, result.scores, strict=True), 1):
                 line: Mapping[str, Any] = {
@@ -279,7 +281,7 @@ def write_results(results: Sequence[Result], folder: Path) -> None:
                     "score": score,
                 }
                 out.write(json.dumps(line) + "\n")
-    (folder / "report.html").write_text(report_html(results), encoding="utf-8")
+    write_whole(folder / "report.html", report_html(results))
 
 
 def _print_tables(results: Sequence[Result]) -> None:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from crag_dspy.evaluator_train.measuring.platt import (
 )
 from crag_dspy.evaluator_train.measuring.reliability import Bin, calibration_error, log_loss, reliability
 from crag_dspy.graders.artefact import Calibration, SuggestedThresholds
+from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
     import argparse
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class CalibrationReport:
+class CalibrationReport(Plain):
     """What was fitted and what it changed, on development pairs.
 
     The values after are cross-validated: each pair by a fit on other questions, without the shift by `prior`.
@@ -61,9 +62,6 @@ class CalibrationReport:
     log_loss_after: float
     cuts: Cuts
     reliability: tuple[Bin, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def calibrate(

@@ -21,9 +21,10 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.evaluator_train.mini.public_sets import PLAIN_FILES, PublicSets, file_lines, refined
+from crag_dspy.evaluator_train.mini.public_sets import PLAIN_FILES, PublicSets, refined
 from crag_dspy.evaluator_train.mini.public_text import key, runs, sentences
 from crag_dspy.evaluator_train.pairs.pair_files import Pair, write_pairs
+from crag_dspy.files.paper import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -87,7 +88,7 @@ def plain_text(
     """
     random, source = Random(SEED + seed), Path(folder)
     passages = [passage for name in PLAIN_FILES for passage in refined(source / name)]
-    for line in file_lines(source / "crag-paper/biography/retrieved_passages.txt"):
+    for line in rows_of(source / "crag-paper/biography/retrieved_passages.txt"):
         passages += [passage.partition(" // ")[2] for passage in line.split("[sep]")]
     texts, start = [], 0
     cut = [sentence for passage in passages for sentence in sentences(passage)]
@@ -95,7 +96,7 @@ def plain_text(
         size = random.choices((1, 2, 4), (0.75, 0.17, 0.08))[0]
         texts.append(" ".join(cut[start : start + size]))
         start += size
-    asked = [line for name in ASKED for line in file_lines(source / f"crag-paper/{name}/questions.txt")]
+    asked = [line for name in ASKED for line in rows_of(source / f"crag-paper/{name}/questions.txt")]
     for name, rows in pairs.items():
         if name.endswith("/train") and not name.startswith(("biography", "plain-text")):
             texts += [pair.text for pair in rows]

@@ -287,11 +287,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _from_files(args: argparse.Namespace, mining: Mining) -> PairSets:
-    from crag_dspy.evaluator_train.pairs.questions import read_corpus, read_questions
+    from crag_dspy.evaluator_train.pairs.questions import read_corpus, read_known
 
     if bool(args.corpus) == bool(args.index):
         raise ConfigError("give either --corpus or --index: where passages come from")
-    questions = [question for path in args.questions for question in read_questions(path)]
+    questions = [question for path in args.questions for question in read_known(path)]
     allowed = {
         "answers": any(question.answers for question in questions),
         "titles": any(question.entity for question in questions),

@@ -25,11 +25,12 @@ from crag_dspy.errors import ConfigError
 from crag_dspy.evaluator_train.training.recipe import Recipe, read_recipe, recipe_names
 from crag_dspy.evaluator_train.training.targets import (
     Target,
-    digest,
     hard_labels,
     read_targets,
     split_by_question,
+    targets_digest,
 )
+from crag_dspy.state.files import write_whole
 
 if TYPE_CHECKING:
     import argparse
@@ -148,7 +149,7 @@ def train_grader(
         _write(run / "metrics.json", metrics)
         rows = [{**asdict(each), "raw": raw} for each, raw in zip(dev, raws, strict=True)]
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        (run / "dev.jsonl").write_text(lines, encoding="utf-8")
+        write_whole(run / "dev.jsonl", lines)
     return result
 
 
@@ -158,8 +159,8 @@ def _described(recipe: Recipe, train: Sequence[Target], dev: Sequence[Target]) -
     return {
         "recipe": recipe.model_dump(mode="json"),
         "pairs": {
-            "train": digest(train),
-            "dev": digest(dev),
+            "train": targets_digest(train),
+            "dev": targets_digest(dev),
             "train_count": len(train),
             "dev_count": len(dev),
         },
@@ -227,7 +228,7 @@ def _warn(left_out: int, cut: int, total: int, limit: str) -> None:
 
 
 def _write(path: Path, plain: Any) -> None:
-    path.write_text(json.dumps(plain, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(plain, indent=2, ensure_ascii=False) + "\n")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -32,17 +32,18 @@ from crag_dspy.optimize.metrics.measures import (
     measured,
     unsupported,
 )
-from crag_dspy.optimize.metrics.objective import name_of
+from crag_dspy.optimize.metrics.objective import metric_name
 from crag_dspy.optimize.report.contents import COMPARISON
 from crag_dspy.optimize.report.page import write_report
 from crag_dspy.optimize.runs.evaluation import Evaluation, evaluate
-from crag_dspy.optimize.runs.folder import pretty, write_whole
+from crag_dspy.optimize.runs.folder import pretty
 from crag_dspy.optimize.statistics.intervals import (
     Interval,
     PairedDifference,
     mean_interval,
     paired_difference,
 )
+from crag_dspy.state.files import write_whole
 
 Values = dict[str, list[float]]
 
@@ -91,7 +92,7 @@ def compare(
     """
     limits = {name: n for name, n in (limits or {}).items() if n < len(devset)}
     _check(systems, limits, seeds, run)
-    judged = name_of(metric)
+    judged = metric_name(metric)
     measures = measures_of(metric, support, count_tokens)
     done: dict[str, list[Evaluation]] = {name: [] for name in systems}
     for sample in seeds:
@@ -123,7 +124,7 @@ def measures_of(
 ) -> dict[str, Callable[..., Any]]:
     """What is kept of every answer: the metric first, then what `measures.measured` reads."""
     return {
-        name_of(metric): metric,
+        metric_name(metric): metric,
         "abstained": declined,
         "unsupported": support,
         "context_tokens": ContextTokens(count_tokens or count_words),

@@ -7,10 +7,12 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from crag_dspy.optimize.comparison.curve_plot import curve_plot
-from crag_dspy.optimize.runs.folder import pretty, write_whole
+from crag_dspy.optimize.runs.folder import pretty
+from crag_dspy.state.files import write_whole
+from crag_dspy.state.plain import Plain, plain
 
 if TYPE_CHECKING:
     from crag_dspy.optimize.comparison.table import System
@@ -19,11 +21,13 @@ RESULT, POINTS, PLOT = "robustness.json", "robustness.csv", "robustness.svg"
 
 
 @dataclass(frozen=True)
-class Curves:
+class Curves(Plain):
     """Rows of all systems at every rate of removal and every number of decoys.
 
     left_out: share of the questions' answering passages that are left out, at every rate.
     """
+
+    SHOWN: ClassVar[str] = "metric questions kept"
 
     metric: str
     questions: int
@@ -70,18 +74,14 @@ class Curves:
         return "\n\n".join([*parts, *self.kept_lines()])
 
     def to_json(self) -> dict[str, Any]:
-        def plain(points: Mapping[Any, Sequence[System]]) -> list[dict[str, Any]]:
-            return [
-                {"at": at, "systems": [system.to_json() for system in found]} for at, found in points.items()
-            ]
+        def points(of: Mapping[Any, Any], name: str) -> list[dict[str, Any]]:
+            return [{"at": at, name: plain(found)} for at, found in of.items()]
 
         return {
-            "metric": self.metric,
-            "questions": self.questions,
-            "removal": plain(self.removal),
-            "decoys": plain(self.decoys),
-            "left_out": [{"at": rate, "share": share} for rate, share in self.left_out.items()],
-            "kept": self.kept,
+            **super().to_json(),
+            "removal": points(self.removal, "systems"),
+            "decoys": points(self.decoys, "systems"),
+            "left_out": points(self.left_out, "share"),
         }
 
     def to_csv(self) -> str:

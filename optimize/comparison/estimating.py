@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.comparison.comparing import folder_of
 from crag_dspy.optimize.prompts.dry_run import calls_a_question
 from crag_dspy.optimize.runs.fingerprints import example_key
 from crag_dspy.optimize.runs.folder import RESULTS, read_rows
+from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
     import dspy
@@ -38,8 +39,10 @@ class SystemEstimate:
 
 
 @dataclass(frozen=True)
-class CompareEstimate:
+class CompareEstimate(Plain):
     """All systems of a comparison, over all seeds."""
+
+    SHOWN: ClassVar[str] = "lm_calls minutes systems"
 
     systems: Sequence[SystemEstimate]
 
@@ -78,8 +81,7 @@ class CompareEstimate:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        systems = [vars(one) for one in self.systems]
-        return {"answers": self.left, "lm_calls": self.lm_calls, "minutes": self.minutes, "systems": systems}
+        return {"answers": self.left, **super().to_json()}
 
 
 def estimate_comparison(

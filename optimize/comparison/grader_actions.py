@@ -14,18 +14,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import dspy
 
 from crag_dspy.actions import Action, Policy, Thresholds, decide
 from crag_dspy.corrective import CorrectiveRetriever, titled
-from crag_dspy.errors import ConfigError
+from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.optimize.comparison.comparing import folder_of
 from crag_dspy.optimize.metrics.answers import action_accuracy
 from crag_dspy.optimize.runs.evaluation import check_devset
 from crag_dspy.optimize.runs.fingerprints import devset_digest, example_key, program_identity
-from crag_dspy.optimize.runs.folder import METRICS, Run, pretty, write_whole
+from crag_dspy.optimize.runs.folder import METRICS, Run, pretty
 from crag_dspy.optimize.runs.pool import run_each
 from crag_dspy.optimize.statistics.intervals import (
     Interval,
@@ -34,6 +34,8 @@ from crag_dspy.optimize.statistics.intervals import (
     paired_difference,
 )
 from crag_dspy.optimize.thresholds.exact import best_thresholds
+from crag_dspy.state.files import write_whole
+from crag_dspy.state.plain import Plain, plain
 
 if TYPE_CHECKING:
     from crag_dspy.crag import CRAG
@@ -43,7 +45,7 @@ TUNING = "tuning"
 
 
 @dataclass(frozen=True)
-class GraderActions:
+class GraderActions(Plain):
     """One grader on some questions.
 
     Attributes:
@@ -56,6 +58,10 @@ class GraderActions:
         unjudged: texts that the grader could not judge, also on the `failures` questions, where it or retrieval raised.
         seconds: a question on average.
     """
+
+    SHOWN: ClassVar[str] = (
+        "name thresholds accuracy change strict actions separation unjudged failures seconds"
+    )
 
     name: str
     thresholds: Thresholds
@@ -70,27 +76,15 @@ class GraderActions:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "thresholds": {
-                "upper": self.thresholds.upper,
-                "lower": self.thresholds.lower,
-                "tuned": self.tuned,
-            },
-            "accuracy": self.accuracy.to_json(),
-            "change": None if self.change is None else self.change.to_json(),
-            "strict": self.strict,
-            "actions": dict(self.actions),
-            "separation": self.separation,
-            "unjudged": self.unjudged,
-            "failures": self.failures,
-            "seconds": self.seconds,
-        }
+        cuts = {**plain(self.thresholds), "tuned": self.tuned}
+        return {**super().to_json(), "thresholds": cuts}
 
 
 @dataclass(frozen=True)
-class GraderComparison:
+class GraderComparison(Plain):
     """All graders; `relevant` of the `questions` have a passage that answers."""
+
+    SHOWN: ClassVar[str] = "questions relevant graders"
 
     graders: Sequence[GraderActions]
     questions: int
@@ -112,10 +106,6 @@ class GraderComparison:
     def markdown(self) -> str:
         rows = [_HEADER, ["---", *["---:"] * (len(_HEADER) - 1)], *(_cells(one) for one in self.graders)]
         return f"{self.title}.\n\n" + "\n".join("| " + " | ".join(row) + " |" for row in rows)
-
-    def to_json(self) -> dict[str, Any]:
-        graders = [one.to_json() for one in self.graders]
-        return {"questions": self.questions, "relevant": self.relevant, "graders": graders}
 
 
 _HEADER = [
@@ -256,7 +246,7 @@ def _row(key: str, example: dspy.Example, parts: CorrectiveRetriever) -> dict[st
         if passages:
             scores = parts.grade(question=example.question, texts=[titled(p, p.text) for p in passages])
     except Exception as raised:  # noqa: BLE001 - one question can never end a batch; it is tried again the next time
-        scores, error = [None] * len(passages or ()), f"{type(raised).__name__}: {raised}"[:300]
+        scores, error = [None] * len(passages or ()), cause_of(raised)
     seconds = time.perf_counter() - start
     right = {action.value: _worth(example, action, passages) for action in Action}
     return {

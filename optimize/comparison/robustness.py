@@ -26,9 +26,10 @@ from crag_dspy.optimize.comparison.curves import Curves, write_curves
 from crag_dspy.optimize.comparison.estimating import CompareEstimate, estimate_comparison
 from crag_dspy.optimize.comparison.systems import systems_of
 from crag_dspy.optimize.metrics.measures import CountTokens, unsupported
-from crag_dspy.optimize.metrics.objective import name_of
+from crag_dspy.optimize.metrics.objective import metric_name
 from crag_dspy.optimize.runs.evaluation import Evaluation, check_devset, evaluate
 from crag_dspy.optimize.runs.fingerprints import example_key
+from crag_dspy.state.arguments import check_number, check_whole
 
 if TYPE_CHECKING:
     import dspy
@@ -156,7 +157,7 @@ class Robustness:
             }
         if first is not None:
             return None
-        judged = name_of(metric)
+        judged = metric_name(metric)
         removal = {rate: rows_of_systems(self._met(answers[0], rate), judged, level) for rate in self.rates}
         decoys: dict[int, Sequence[System]] = {}
         for count, each in answers.items() if len(answers) > 1 else ():
@@ -218,8 +219,6 @@ def _check(devset: Sequence[dspy.Example], rates: Sequence[float], decoys: Seque
     if not rates:
         raise ConfigError("rates is empty: for example 0, 0.5, 1")
     for rate in rates:
-        if not 0 <= rate <= 1:
-            raise ConfigError(f"rates must be in [0, 1], got {rate!r}")
+        check_number("rates", rate, 0, 1)
     for count in decoys:
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ConfigError(f"decoys must be numbers of passages, at least 1, got {count!r}")
+        check_whole("decoys", count)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 from crag_dspy.actions import Action
+from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
     from crag_dspy.optimize.runs.evaluation import Evaluation
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class System:
+class System(Plain):
     """One system's results. Shares are of all questions unless it says otherwise; differences are paired, to the
     first system on the same questions, and None for the first.
 
@@ -62,17 +63,16 @@ class System:
     cached: float
     failures: int
 
-    def to_json(self) -> dict[str, Any]:
-        return {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
-
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Plain):
     """A row a system. `evaluations` has every question of each, in the order of the questions, for the first seed.
 
     `few` compares all systems on the first questions alone, when some system was asked no more than these; `systems`
     then has only those that were asked all.
     """
+
+    SHOWN: ClassVar[str] = "metric questions unanswerable unit seeds systems few"
 
     metric: str
     questions: int
@@ -117,17 +117,6 @@ class Comparison:
         if self.few is not None:
             parts.append(self.few.markdown())
         return "\n\n".join(parts)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "metric": self.metric,
-            "questions": self.questions,
-            "unanswerable": self.unanswerable,
-            "unit": self.unit,
-            "seeds": list(self.seeds),
-            "systems": [system.to_json() for system in self.systems],
-            "few": None if self.few is None else self.few.to_json(),
-        }
 
     def _cache_note(self) -> str:
         """Whose seconds are too few, when some replies took none."""
@@ -209,11 +198,3 @@ def _difference(change: PairedDifference | None) -> str:
 def _relative(system: System, name: str) -> str:
     value = system.relative.get(name)
     return "" if value is None else f" ({round(value, 2) + 0.0:+.0%})"  # never -0%
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "to_json"):
-        return value.to_json()
-    if isinstance(value, Mapping):
-        return dict(value)
-    return list(value) if isinstance(value, tuple) else value

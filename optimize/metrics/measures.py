@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.optimize.metrics.answers import grounded, uncited
+from crag_dspy.optimize.metrics.answers import grounded
 from crag_dspy.optimize.metrics.observed import abstained, answer_of, evidence_of, field_of
 from crag_dspy.text.matching import contains_answer, words
+from crag_dspy.text.replies import uncited
 
 if TYPE_CHECKING:
     from crag_dspy.optimize.runs.evaluation import Evaluation

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from crag_dspy.actions import Action
-from crag_dspy.text.reading import refuses
+from crag_dspy.text.replies import is_abstention
 
 
 def field_of(prediction: Any, name: str, default: Any = None) -> Any:
@@ -37,7 +37,7 @@ def action_of(prediction: Any) -> Action | None:
 def abstained(prediction: Any) -> bool:
     """Whether the program declined to answer: it found no evidence, or its answer says that it does not
     know."""
-    return refuses(answer_of(prediction))
+    return is_abstention(answer_of(prediction))
 
 
 def evidence_of(prediction: Any) -> list[tuple[str, str]]:

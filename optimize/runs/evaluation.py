@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from crag_dspy.errors import ConfigError
+from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.optimize.metrics.costs import Cost, cost_of
-from crag_dspy.optimize.metrics.objective import name_of
+from crag_dspy.optimize.metrics.objective import metric_name
 from crag_dspy.optimize.metrics.observed import action_of, answer_of, field_of, strings_of
 from crag_dspy.optimize.runs.fingerprints import (
     devset_digest,
@@ -32,6 +32,7 @@ from crag_dspy.optimize.statistics.intervals import (
     mean_interval,
     paired_difference,
 )
+from crag_dspy.state.plain import plain
 from crag_dspy.usage import count_replies, track_calls
 
 if TYPE_CHECKING:
@@ -101,15 +102,14 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """The summary: metrics with intervals, actions, costs, failures."""
+        told = Counter(warning for row in self.rows for warning in row["warnings"])
         return {
             "questions": len(self.rows),
-            "metrics": {name: self.interval(name).to_json() for name in self.metrics},
+            "metrics": plain({name: self.interval(name) for name in self.metrics}),
             "actions": dict(Counter(row["action"] for row in self.rows if row["action"])),
             "cost": self.cost.to_json(),
             "failures": len(self.failures),
-            "warnings": dict(
-                Counter(warning for row in self.rows for warning in row["warnings"]).most_common(20)
-            ),
+            "warnings": dict(told.most_common(20)),
         }
 
     def _name(self, metric: str | None) -> str:
@@ -199,10 +199,10 @@ def named_metrics(metrics: Metrics) -> dict[str, Metric]:
         named = {str(name): metric for name, metric in metrics.items()}
     else:
         each = [metrics] if callable(metrics) or isinstance(metrics, str) else list(metrics)
-        named = {name_of(metric): metric for metric in each}
+        named = {metric_name(metric): metric for metric in each}
         if len(named) < len(each):
             raise ConfigError(
-                f"two metrics have one name ({', '.join(map(name_of, each))}): pass name -> metric"
+                f"two metrics have one name ({', '.join(map(metric_name, each))}): pass name -> metric"
             )
     if not named:
         raise ConfigError("metrics is empty: pass at least one metric")
@@ -267,7 +267,7 @@ def ask_program(program: dspy.Module, **inputs: Any) -> Asked:
         try:
             prediction = program(**inputs)
         except Exception as raised:  # noqa: BLE001 - one question can never end a batch
-            error = f"{type(raised).__name__}: {' '.join(str(raised).split())[:500]}"
+            error = cause_of(raised, program, limit=500)
     entries = calls.entries
     tokens = sum(
         int(entry.get(kind) or 0) for entry in entries for kind in ("prompt_tokens", "completion_tokens")
@@ -288,10 +288,10 @@ def judge_answer(
         result = metric(example, asked.prediction)
         value = float(result)
     except Exception as raised:  # noqa: BLE001 - one question can never end a batch
-        error = f"{name_of(metric)} failed: {type(raised).__name__}: {' '.join(str(raised).split())[:500]}"
+        error = f"{metric_name(metric)} failed: {cause_of(raised, metric, limit=500)}"
         return None, failure_score, error, error
     if value != value or abs(value) == float("inf"):
-        error = f"{name_of(metric)} gave {value}"
+        error = f"{metric_name(metric)} gave {value}"
         return None, failure_score, error, error
     return result, value, str(getattr(result, "feedback", "") or ""), None
 

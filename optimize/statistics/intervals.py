@@ -7,11 +7,12 @@ metric with few values (right or wrong) costs the same for a hundred questions a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ _CELLS = 4_000_000  # largest array of one resampling step
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Plain):
     """A mean with its percentile bootstrap interval.
 
     `low` and `high` hold `level` of the resampled means. With one question, or equal values, both equal it.
@@ -34,21 +35,20 @@ class Interval:
     level: float
     n: int
 
-    def to_json(self) -> dict[str, Any]:
-        return {"mean": self.mean, "low": self.low, "high": self.high, "level": self.level, "n": self.n}
-
     def __str__(self) -> str:
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
 @dataclass(frozen=True, slots=True)
-class PairedDifference:
+class PairedDifference(Plain):
     """What changed from `before` to `after` on the same questions.
 
     `difference` is the mean of after - before with its bootstrap interval; `p_value` is the two-sided
     sign-flip permutation test's: how often a difference this large would come up if the two were swapped at
     random.
     """
+
+    SHOWN: ClassVar[str] = "difference low high level p_value better worse equal improved"
 
     difference: float
     low: float
@@ -63,19 +63,6 @@ class PairedDifference:
     def improved(self) -> bool:
         """Whether `after` is better beyond noise: the interval and the test must agree."""
         return self.low > 0 and self.p_value <= 1 - self.level
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "difference": self.difference,
-            "low": self.low,
-            "high": self.high,
-            "level": self.level,
-            "p_value": self.p_value,
-            "better": self.better,
-            "worse": self.worse,
-            "equal": self.equal,
-            "improved": self.improved,
-        }
 
 
 def mean_interval(

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from crag_dspy.actions import Action, Policy, Thresholds
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.metrics.objective import Objective, Prices, name_of
+from crag_dspy.optimize.metrics.objective import Objective, Prices, metric_name
 from crag_dspy.optimize.runs.folder import save_results
 from crag_dspy.optimize.statistics.intervals import Interval, PairedDifference, paired_difference
 from crag_dspy.optimize.thresholds.devset_arrays import checked_policy
 from crag_dspy.optimize.thresholds.exact import BestThresholds, CrossValidated, best_thresholds
 from crag_dspy.optimize.thresholds.outcomes import Outcomes, collect_outcomes
 from crag_dspy.settings import Settings
+from crag_dspy.state.plain import Plain, plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +37,7 @@ GRID = 50  # a grid of so many thresholds each way is what an exact search is co
 
 
 @dataclass(frozen=True)
-class ThresholdSearch:
+class ThresholdSearch(Plain):
     """What a search found.
 
     Attributes:
@@ -48,6 +49,10 @@ class ThresholdSearch:
         two. frontier: how much quality each web search buys (before prices).
         outcomes: what every action is worth to every question.
     """
+
+    SHOWN: ClassVar[str] = (
+        "metric prices quality interval cross_validated change always frontier grid_runs warnings"
+    )
 
     program: dspy.Module
     best: BestThresholds
@@ -119,24 +124,13 @@ class ThresholdSearch:
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the outcomes themselves, as plain data."""
-        held_out = self.cross_validated
-        return {
-            **self.best.to_json(),
-            "metric": self.metric,
-            "prices": self.prices.to_json(),
-            "quality": self.quality,
-            "interval": self.interval.to_json(),
-            "cross_validated": held_out.to_json() if held_out is not None else None,
-            "before": {"upper": self.before.upper, "lower": self.before.lower, "value": self.value_before},
-            "change": self.change.to_json(),
-            "always": {action.value: worth for action, worth in self.always.items()},
-            "frontier": [point.to_json() for point in self.frontier],
+        made = {
             "runs": self.outcomes.runs,
             "runs_now": self.outcomes.runs_now,
             "lm_calls": self.outcomes.lm_calls,
-            "grid_runs": self.grid_runs,
-            "warnings": self.warnings,
         }
+        before = {**plain(self.before), "value": self.value_before}
+        return {**self.best.to_json(), **super().to_json(), "before": before, **made}
 
 
 def search_thresholds(
@@ -194,7 +188,7 @@ def search_thresholds(
         config=config,
     )
     found = thresholds_from(
-        program, outcomes, prices=prices, policy=known, folds=folds, seed=seed, metric=name_of(metric)
+        program, outcomes, prices=prices, policy=known, folds=folds, seed=seed, metric=metric_name(metric)
     )
     if run is not None:
         save_results(run, found.program, found.to_json())

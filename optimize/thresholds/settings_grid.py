@@ -11,16 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from crag_dspy.actions import Thresholds
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.metrics.objective import Objective, Prices, name_of
+from crag_dspy.optimize.metrics.objective import Objective, Prices, metric_name
 from crag_dspy.optimize.runs.evaluation import check_devset
 from crag_dspy.optimize.runs.fingerprints import DECISION_SETTINGS
 from crag_dspy.optimize.thresholds.exact import BestThresholds, best_thresholds
 from crag_dspy.optimize.thresholds.outcomes import Outcomes, collect_outcomes
 from crag_dspy.optimize.thresholds.search import settings_of
+from crag_dspy.state.plain import Plain, plain
 
 if TYPE_CHECKING:
     import dspy
@@ -40,22 +41,19 @@ class Cell:
     thresholds: Thresholds
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "value": self.value,
-            "searches": self.searches,
-            "upper": self.thresholds.upper,
-            "lower": self.thresholds.lower,
-        }
+        return {"value": self.value, "searches": self.searches, **plain(self.thresholds)}
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(Plain):
     """`cells[i][j]` is at `rows[i]` of the first setting and `columns[j]` of the second; None where lower >
     upper.
 
     program: a copy of the program with the best cell's settings. runs: of the program, now or before;
     runs_now: now.
     """
+
+    SHOWN: ClassVar[str] = "names rows columns cells metric runs runs_now"
 
     names: tuple[str, str]
     rows: list[Any]
@@ -68,16 +66,7 @@ class Grid:
     runs_now: int
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "names": list(self.names),
-            "rows": self.rows,
-            "columns": self.columns,
-            "cells": [[cell.to_json() if cell else None for cell in row] for row in self.cells],
-            "best": dict(zip(self.names, self.best, strict=True)),
-            "metric": self.metric,
-            "runs": self.runs,
-            "runs_now": self.runs_now,
-        }
+        return {**super().to_json(), "best": plain(dict(zip(self.names, self.best, strict=True)))}
 
 
 def grid(
@@ -154,7 +143,7 @@ def grid(
         cells=[[cells.get((a, b)) for b in axes[second]] for a in axes[first]],
         program=variants[best],
         best=best,
-        metric=name_of(metric),
+        metric=metric_name(metric),
         runs=sum(outcomes.runs for outcomes in collected.values()),
         runs_now=sum(outcomes.runs_now for outcomes in collected.values()),
     )

@@ -15,7 +15,7 @@ from crag_dspy.errors import ConfigError, RetrieverError
 from crag_dspy.evaluator_train.pairs import weak_labels as command
 from crag_dspy.evaluator_train.pairs.mining import Mining, PairSets, PassageSearch, document_of
 from crag_dspy.evaluator_train.pairs.pair_files import Pair, read_pairs
-from crag_dspy.evaluator_train.pairs.questions import Question, read_corpus, read_questions
+from crag_dspy.evaluator_train.pairs.questions import Question, read_corpus, read_known
 from crag_dspy.evaluator_train.pairs.splits import (
     SPLITS,
     Shares,
@@ -335,7 +335,7 @@ def test_squad_files_are_questions_and_corpus(tmp_path: Path) -> None:
     path = tmp_path / "squad.json"
     path.write_text(json.dumps(SQUAD), encoding="utf-8")
     corpus = read_corpus(path)
-    (question,) = read_questions(path)
+    (question,) = read_known(path)
     assert [document_of(passage) for passage in corpus] == ["Tower", "Tower"]
     assert question.answers == ("Smeaton",)
     assert [passage.text for passage in corpus if passage.id in question.relevant_ids] == [TOWER.text]
@@ -356,7 +356,7 @@ def test_long_documents_are_cut_and_stay_one_document(tmp_path: Path) -> None:
         ("q.jsonl", '{"question": "q", "answers": 5}\n', r"q\.jsonl:1"),
         ("q.jsonl", "no\n", r"q\.jsonl:1: not JSON"),
         ("q.jsonl", "\n", "holds no questions"),
-        ("q.json", '{"data": [{"paragraphs": [{}]}]}', r"q\.json: not a SQuAD"),
+        ("q.json", '{"data": [{"paragraphs": [{}]}]}', r"q\.json: data\[0\].paragraphs\[0\].context"),
     ],
 )
 def test_a_question_file_that_cannot_be_read_says_where(
@@ -364,7 +364,7 @@ def test_a_question_file_that_cannot_be_read_says_where(
 ) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(ConfigError, match=names):
-        read_questions(tmp_path / name)
+        read_known(tmp_path / name)
 
 
 def make_pairs(*arguments: str) -> int:

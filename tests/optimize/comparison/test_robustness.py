@@ -213,7 +213,7 @@ def test_data_and_plot(lm: Any, tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"rates": ()}, "rates is empty"),
-        ({"rates": (0, 1.5)}, r"rates must be in \[0, 1\], got 1.5"),
+        ({"rates": (0, 1.5)}, "rates must be a number, from 0 to 1, got 1.5"),
         ({"decoys": [0]}, "at least 1, got 0"),
     ],
 )
