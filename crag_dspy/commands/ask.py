@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from crag_dspy.config.reading import Config
 
+EXAMPLE = 'crag-dspy ask "How long is the bridge?" --config crag.toml'
 ACTIONS = ("correct", "incorrect", "ambiguous")
 FAILED_QUESTION = 1  # the exit status
 

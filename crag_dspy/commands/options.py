@@ -174,9 +174,9 @@ def check_target(file: str | None) -> None:
 
     path = Path(file).expanduser()
     if path.suffix != ".json":
-        raise ConfigError(f"--save must be a .json file, got {file}")
+        raise ConfigError(f"--out must be a .json file, got {file}")
     if not path.parent.is_dir():
-        raise ConfigError(f"--save {file}: there is no folder {path.parent}")
+        raise ConfigError(f"--out {file}: there is no folder {path.parent}")
 
 
 def recorded(args: argparse.Namespace) -> dict[str, Any]:
