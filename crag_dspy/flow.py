@@ -96,7 +96,8 @@ async def _do(wanted: Call | Together) -> Any:
             futures = [pool.submit(contextvars.copy_context().run, drive, flow) for flow in others]
             return [drive(first), *(future.result() for future in futures)]
     with wanted.noting():
-        if wanted.seconds is None:
+        # A reply that is streamed can be sent on from its caller's own thread only.
+        if wanted.seconds is None or dspy.settings.send_stream is not None:
             return wanted.part(**wanted.arguments)
         future = _started(wanted.part, **wanted.arguments)
         try:

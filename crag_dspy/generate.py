@@ -39,11 +39,14 @@ def as_generator(generate: Any) -> dspy.Module:
     )
 
 
-def answered(generate: dspy.Module, context: str, question: str, sources: int, trace: Trace) -> Flow:
+def answered(
+    generate: dspy.Module, context: str, question: str, sources: int, trace: Trace, seconds: float
+) -> Flow:
     """The generator's answer with its citations checked, or None with a fault when it gave none that can be read."""
     with trace.timed("generate"):
         try:
-            prediction = yield Call(generate, context=context, question=as_asked(question))
+            call = Call(generate, context=context, question=as_asked(question))
+            prediction = yield call.within(seconds, trace.warn)
             answer = prediction.answer
             # A generator with several calls, such as Self-RAG's, says which of them failed.
             trace.learn((), getattr(prediction, "faults", None) or {})

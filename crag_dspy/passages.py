@@ -204,7 +204,8 @@ def _name(value: Any) -> str:
     """An id, a title or an address: a text, or what has one, such as a number, a UUID or a path; of a list, nothing."""
     return (
         ""
-        if value is None or (isinstance(value, (bool, bytes, Mapping, Iterable)) and not isinstance(value, str))
+        if value is None
+        or (isinstance(value, (bool, bytes, Mapping, Iterable)) and not isinstance(value, str))
         else str(value)
     )
 

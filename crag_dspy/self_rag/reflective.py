@@ -226,7 +226,7 @@ class SelfReflective(dspy.Module):
         Of a reply that cannot be read, the cause goes into `unread` where an answer may hang on it.
         """
         try:
-            result = yield call
+            result = yield call.within(self.settings.time_limit, trace.warn)
             if field is None:
                 return result[0]
             value = getattr(result, field)

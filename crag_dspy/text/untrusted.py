@@ -112,8 +112,13 @@ def as_data(text: str) -> str:
 
 def as_asked(text: str) -> str:
     """A question, a claim or an answer: as it was written, but for marks that would give the prompt structure."""
-    whole = _SURROGATE.sub("\ufffd", text)  # half a character is taken by no encoder, and by no server
+    whole = encodable(text)
     return _edited(whole, _Folded(whole).brackets(_STRUCTURE))
+
+
+def encodable(text: str) -> str:
+    """Text of the same length without half characters (of an emoji, say), which no tokenizer and no server takes."""
+    return _SURROGATE.sub("\ufffd", text)
 
 
 def one_line(text: str) -> str:
