@@ -48,7 +48,7 @@ class CorrectiveRetriever(Saved):
     Returns (when called with `question=`):
         A prediction with `action`, `evidence` (list of `Strip`), `knowledge` (str), `passages` (texts of the evidence),
         `queries`, `warnings`, `trace` (with `faults`: the parts that did not work). `action=` forces a branch, which is
-        how outcomes are collected.
+        how outcomes are collected; `k=` retrieves another number of passages for this question.
     """
 
     def __init__(
@@ -64,19 +64,23 @@ class CorrectiveRetriever(Saved):
         self.settings = Settings()
         self.settings.update({**_suggested(judge), **with_cuts(settings)})
 
-    def forward(self, question: str, action: Action | str | None = None) -> dspy.Prediction:
+    def forward(
+        self, question: str, action: Action | str | None = None, k: int | None = None
+    ) -> dspy.Prediction:
         with track_calls() as usage:
-            found = drive(self._flow(question, action))
+            found = drive(self._flow(question, action, k))
         found.trace.add_usage(usage.usage_data)
         return found
 
-    async def aforward(self, question: str, action: Action | str | None = None) -> dspy.Prediction:
+    async def aforward(
+        self, question: str, action: Action | str | None = None, k: int | None = None
+    ) -> dspy.Prediction:
         with track_calls() as usage:
-            found = await adrive(self._flow(question, action))
+            found = await adrive(self._flow(question, action, k))
         found.trace.add_usage(usage.usage_data)
         return found
 
-    def _flow(self, question: str, forced: Action | str | None) -> Flow:
+    def _flow(self, question: str, forced: Action | str | None, k: int | None) -> Flow:
         check_question(question)
         if forced is not None:
             check_choice("action", forced, list(map(str, Action)))
@@ -85,7 +89,7 @@ class CorrectiveRetriever(Saved):
         if mismatch := self.grader_mismatch():
             trace.warn(mismatch)
 
-        passages = yield from self._retrieved(question, trace)
+        passages = yield from self._retrieved(question, trace, k or self.settings.k)
         strips = yield from self._cut(passages, "internal")
         if settings.grade_by == "strips":
             strips = yield from self._graded_strips(question, strips, trace)
@@ -125,10 +129,10 @@ class CorrectiveRetriever(Saved):
             trace=trace,
         )
 
-    def _retrieved(self, question: str, trace: Trace) -> Flow:
+    def _retrieved(self, question: str, trace: Trace, k: int) -> Flow:
         with trace.timed("retrieve"):
             try:
-                call = Call(self.retrieve, query=question, k=self.settings.k)
+                call = Call(self.retrieve, query=question, k=k)
                 trace.passages = yield call.within(self.settings.time_limit, trace.warn)
             except Exception as error:  # noqa: BLE001 - a failing retriever is no passage, not a crash
                 trace.fault(RETRIEVER, cause_of(error, self), "retrieval failed, going on without passages")

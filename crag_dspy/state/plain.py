@@ -28,7 +28,7 @@ def plain(value: Any, inside: tuple[int, ...] = ()) -> Any:
     """What JSON can hold of `value`.
 
     Dataclasses become objects, enumerations their values, tuples and sets lists, NaN and infinity null, and what JSON
-    has no word for, dates and arrays and the like, its text. What is nested deeper than `DEEPEST`, or in itself, is left
+    has no word for, dates and arrays and the like, its text. What is nested too deep, or in itself, is left
     out; `inside` is for the function's own calls.
     """
     if value is None or isinstance(value, (bool, int)):
