@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.commands.output import tell
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -69,6 +68,5 @@ def print_graders(
         seed=args.seed,
         fresh=args.fresh,
     )
-    text = json.dumps(found.to_json()) if args.json else found.markdown() if args.markdown else str(found)
-    sys.stdout.write(text + "\n")
+    tell(args, found)
     return 0
