@@ -22,7 +22,7 @@ from crag_dspy.commands.options import (
     read_questions,
     recorded,
 )
-from crag_dspy.commands.output import answer, answer_json, kept_in, note, show, table, tell
+from crag_dspy.commands.output import answer, answer_json, kept_in, note, show_table, tell
 from crag_dspy.commands.paying import add_paying_arguments, paying
 from crag_dspy.errors import ConfigError
 
@@ -144,7 +144,7 @@ def _show_frontier(points: Sequence[FrontierPoint], questions: int, metric: str)
         for point in shown
     ]
     title = f"{metric} bought by web searches (best for each number of them)"
-    show(table(("searches", "value", "upper", "lower"), rows, title))
+    show_table(("searches", "value", "upper", "lower"), rows, title)
 
 
 def _show_grid(found: Grid) -> None:
@@ -154,6 +154,6 @@ def _show_grid(found: Grid) -> None:
         for value, row in zip(found.rows, found.cells, strict=True)
     ]
     title = f"{found.metric} by {first} (down) and {second} (across); in brackets the questions that search"
-    show(table((first, *map(str, found.columns)), rows, title))
+    show_table((first, *map(str, found.columns)), rows, title)
     best = ", ".join(f"{name} {value}" for name, value in zip(found.names, found.best, strict=True))
     answer(f"best: {best}; runs of the program: {found.runs} ({found.runs_now} now)")
