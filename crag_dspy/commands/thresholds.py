@@ -156,4 +156,4 @@ def _show_grid(found: Grid) -> None:
     title = f"{found.metric} by {first} (down) and {second} (across); in brackets the questions that search"
     show_table((first, *map(str, found.columns)), rows, title)
     best = ", ".join(f"{name} {value}" for name, value in zip(found.names, found.best, strict=True))
-    answer(f"best: {best}; runs of the program: {found.runs} ({found.runs_now} now)")
+    answer(f"best: {best}; runs of the program: {found.runs} ({found.runs_now} now), failed {found.failures}")
