@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.contracts import Grader
+from crag_dspy.graders.named import named
 from crag_dspy.live.held import Held
 
 if TYPE_CHECKING:
@@ -16,15 +17,13 @@ if TYPE_CHECKING:
 
 
 def as_grader(thing: Any) -> Grader:
-    """A `Grader` from a grader, the name, path or hub id of a T5 grader, an object with `.score(question, texts)`, or a
-    function `(question, texts) -> scores`.
+    """A `Grader` from a grader, a name (see `named`), a path, an object with `.score(question, texts)`, or a function
+    `(question, texts) -> scores`.
 
     Raises TypeError naming the type of anything else.
     """
     if isinstance(thing, (str, os.PathLike)):
-        from crag_dspy.graders.t5 import T5Grader
-
-        return T5Grader.from_pretrained(os.fspath(thing))
+        thing = named(os.fspath(thing))
     if isinstance(thing, Grader):
         return thing
     if isinstance(thing, type):
