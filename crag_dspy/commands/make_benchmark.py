@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.commands.output import answer, answer_json
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from crag_dspy.optimize.questions.squad_benchmark import Articles, Benchmark
 
 ABOUT, CONFIG = "benchmark.json", "crag.toml"
+EXAMPLE = "crag-dspy make-benchmark xquad.en.json --out bench"
 FILES = {"kb": "kb.jsonl", "web": "web.jsonl", "dev": "questions.dev.jsonl", "test": "questions.test.jsonl"}
 INDEXES = {"kb": "kb.index", "web": "web.index"}
 
@@ -77,8 +78,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="of articles that both have (default: 0); the rest is in neither",
     )
-    parser.add_argument("--dev", type=int, metavar="N", help="dev questions (default: all there are)")
-    parser.add_argument("--test", type=int, metavar="N", help="test questions (default: all there are)")
+    parser.add_argument("--dev-limit", type=int, metavar="N", help="dev questions (default: all there are)")
+    parser.add_argument("--test-limit", type=int, metavar="N", help="test questions (default: all there are)")
     parser.add_argument(
         "--test-share", type=float, default=0.6, metavar="SHARE", help="of questions for test (default: 0.6)"
     )
@@ -114,8 +115,8 @@ def run(args: argparse.Namespace) -> int:
         web=args.web,
         both=args.both,
         test_share=args.test_share,
-        dev=args.dev,
-        test=args.test,
+        dev=args.dev_limit,
+        test=args.test_limit,
         articles=_articles(args),
         seed=args.seed,
     )
@@ -128,9 +129,9 @@ def run(args: argparse.Namespace) -> int:
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     if args.json:
-        sys.stdout.write(json.dumps(benchmark.about, ensure_ascii=False) + "\n")
+        answer_json(benchmark.about)
     else:
-        sys.stdout.write(_for_people(benchmark.about, args.out))
+        answer(_for_people(benchmark.about, args.out))
     return 0
 
 
@@ -179,7 +180,7 @@ def _for_people(about: dict[str, Any], out: Path) -> str:
         where = ", ".join(f"{counts.get(expect, 0)} {name}" for expect, name in _WHERE)
         lines.append(f"{split}: {counts['all']} questions ({where})")
     lines.append(f"crag-dspy compare {out / FILES['test']} --config {out / CONFIG}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 _WHERE = (

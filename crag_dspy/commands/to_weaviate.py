@@ -1,4 +1,4 @@
-"""`crag-dspy index my-index --to weaviate --url http://localhost:8080 --collection Docs`: move a LocalIndex over.
+"""`crag-dspy index my-index --out weaviate --url http://localhost:8080 --collection Docs`: move a LocalIndex over.
 
 Passages keep their ids, titles, urls, metadata and vectors, so nothing is embedded again. Run again, it goes on where
 it stopped: an object's id is made from the passage's, and what is there already and equal is left alone.
@@ -6,11 +6,11 @@ it stopped: an object's id is made from the passage's, and what is there already
 
 from __future__ import annotations
 
-import json
-import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from crag_dspy.commands.output import answer, answer_json, note, pairs
+from crag_dspy.commands.status import OK, SOME_FAILED
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ TOKENIZATIONS = {"zh": "gse_ch", "ja": "kagome_ja"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(f"--to {TARGET}, with an index as the source")
+    group = parser.add_argument_group(f"--out {TARGET}, with an index as the source")
     group.add_argument("--url", help="such as http://localhost:8080; its key is read from WEAVIATE_API_KEY")
-    group.add_argument("--grpc-port", type=int, default=50051)
+    group.add_argument("--grpc-port", type=int, default=50051, metavar="N", help="of the same host")
     group.add_argument("--cloud", action="store_true", help="the URL is a cluster of Weaviate Cloud")
     group.add_argument(
         "--collection", metavar="NAME", help="made unless it exists; one that exists is not changed"
@@ -56,10 +56,10 @@ def move(args: argparse.Namespace) -> int:
 
     for name in ("url", "collection"):
         if not getattr(args, name):
-            raise ConfigError(f"--to {TARGET} needs --{name}")
+            raise ConfigError(f"--out {TARGET} needs --{name}")
     if not (args.source / FILE).exists():
         raise ConfigError(
-            f"--to {TARGET} moves an index: make one with crag-dspy index {args.source} --to FOLDER"
+            f"--out {TARGET} moves an index: make one with crag-dspy index {args.source} --out FOLDER"
         )
     # The vectors come with the passages: neither side needs the embedder that made them.
     index = LocalIndex.open(args.source, mode="text")
@@ -78,7 +78,7 @@ def move(args: argparse.Namespace) -> int:
     finally:
         store.close()
     _show(args, made, report)
-    return 1 if report.failed else 0
+    return SOME_FAILED if report.failed else OK
 
 
 def _store(args: argparse.Namespace) -> WeaviateRetriever:
@@ -97,10 +97,10 @@ def _warn_of_script(index: LocalIndex) -> None:
     scripts = {language_of(passage.text) for passage in islice(index.passages(), LOOKED_AT)}
     fitting = [TOKENIZATIONS[script] for script in sorted(scripts & set(TOKENIZATIONS), reverse=True)]
     if fitting:
-        sys.stderr.write(
+        note(
             f"The index has text written without spaces, in which BM25 finds no words by the tokenization 'word': "
             f"better move it into another collection with --tokenization {fitting[0]}, or trigram for several "
-            f"languages.\n"
+            f"languages."
         )
 
 
@@ -113,8 +113,8 @@ def _show(args: argparse.Namespace, made: bool, report: ImportReport) -> None:
     }
     failed = [{"id": each.id, "error": each.error} for each in report.failed]
     if args.json:
-        sys.stdout.write(json.dumps({**summary, "failed": failed}, ensure_ascii=False) + "\n")
+        answer_json({**summary, "failed": failed})
         return
-    sys.stdout.write("  ".join(f"{name} {value}" for name, value in summary.items()) + "\n")
+    answer(pairs(summary))
     for each in failed:
-        sys.stdout.write(f"refused {each['id']}: {each['error']}\n")
+        answer(f"refused {each['id']}: {each['error']}")

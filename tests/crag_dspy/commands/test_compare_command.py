@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -16,8 +15,8 @@ from typing import Any
 
 import dspy
 import pytest
+from command_line import run_command
 
-from crag_dspy.commands import compare as compare_command
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.comparison.comparing import compare
 from crag_dspy.optimize.metrics.answers import contains_word
@@ -62,10 +61,7 @@ def command(
     Path("claims.jsonl").write_text("\n".join(json.dumps({"claim": c, "answers": [a]}) for c, a in CLAIMS))
 
     def invoke(*arguments: str, questions: str = "dev.jsonl") -> Any:
-        parser = argparse.ArgumentParser()
-        compare_command.add_arguments(parser)
-        given = parser.parse_args([questions, "--config", "crag.toml", *arguments])
-        assert compare_command.run(given) == 0
+        assert run_command("compare", questions, "--config", "crag.toml", *arguments) == 0
         return parts.lm  # type: ignore[attr-defined]
 
     return invoke
@@ -178,14 +174,11 @@ def test_seeds_need_a_temperature(command: Any, capsys: Any) -> None:
 def test_graders_by_the_actions_they_trigger(
     command: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from crag_dspy.optimize.comparison import systems as compared_systems
-
-    made = {"mini": sys.modules["compared_parts"].grader, "lm": compared_systems.grader_of("lm")}
-    monkeypatch.setattr(compared_systems, "grader_of", made.__getitem__)
-    command("--graders", "mini,lm", "--json")
+    own = "python:compared_parts:grader"
+    command("--graders", f"{own},lm", "--json")
     found = json.loads(capsys.readouterr().out)
     assert (found["questions"], found["relevant"]) == (6, 2)
-    assert [one["name"] for one in found["graders"]] == ["mini", "lm"]
+    assert [one["name"] for one in found["graders"]] == [own, "lm"]
     rows = Path("dev.jsonl").read_text().splitlines()
     Path("others.jsonl").write_text("\n".join(rows[3:]))
     command("--graders", "mini", "--tune-on", "others.jsonl", "--limit", "3", "--run", "runs/tuned")
