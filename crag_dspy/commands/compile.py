@@ -28,6 +28,8 @@ from crag_dspy.commands.options import (
     read_metric,
     read_questions,
 )
+from crag_dspy.commands.output import kept_in, note, tell
+from crag_dspy.commands.parsing import Listed
 from crag_dspy.commands.paying import add_paying_arguments, paying
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.prompts.optimizers import OPTIMIZERS
@@ -61,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--predictors",
+        action=Listed,
         metavar="A,B",
         help="which prompts may change: rewrite, generate, reflect; default: all",
     )
@@ -111,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
     with opened_program(args) as program, _cached_replies(args), paying(args):
         arguments = CompileArguments(
             optimizer=args.optimizer,
-            predictors=args.predictors.split(",") if args.predictors else None,
+            predictors=args.predictors,
             heldout=heldout,
             by=args.by,
             budget=args.max_calls if args.budget is None else args.budget,
@@ -125,21 +128,20 @@ def run(args: argparse.Namespace) -> int:
         )
         job = CompileJob(program, trainset, metric, arguments)
         told = estimated(job)
-        sys.stderr.writelines(f"note: {note}\n" for note in job.notes)
+        for said in job.notes:
+            note(f"note: {said}")
         if args.dry_run:
-            plain = json.dumps(told.to_json(), ensure_ascii=False) if args.json else str(told)
-            sys.stdout.write(plain + "\n")
+            tell(args, told)
             return 0
-        sys.stderr.write(f"{told}\n")
+        note(str(told))
         with contextlib.redirect_stdout(sys.stderr):  # DSPy's optimizers print their progress
             compiled = compile_job(job)
         if args.out:
             compiled.program.save(args.out)
-    told = json.dumps(compiled.to_json(), ensure_ascii=False) if args.json else str(compiled)
-    sys.stdout.write(told + "\n")
-    sys.stderr.write(f"Kept in {args.run}: open {args.run}/report.html\n")
+    tell(args, compiled)
+    kept_in(args.run, "report.html")
     if args.out:
-        sys.stderr.write(f"Program saved to {args.out}.\n")
+        note(f"Program saved to {args.out}.")
     return 0
 
 
