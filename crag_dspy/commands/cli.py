@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import crag_dspy
 from crag_dspy.commands import table
 from crag_dspy.commands.output import answer, note
+from crag_dspy.commands.status import BROKEN_PIPE, INTERRUPTED, OK, WRONG
 from crag_dspy.errors import CragError
 
 if TYPE_CHECKING:
@@ -21,14 +22,12 @@ if TYPE_CHECKING:
 
     from crag_dspy.commands.parsing import Parser
 
-OK, WRONG, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 141
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
-    Returns its exit status: 0, or 2 for what the user can mend (a `CragError`, a file that cannot be read; one line on
-    stderr), 130 after an interruption. A reader that went away (`| head`) ends the command quietly.
+    Returns its exit status (see `status`). What the user can mend (a `CragError`, a file that cannot be read) is one
+    line on stderr; a reader that went away (`| head`) ends the command quietly.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):  # a terminal without Unicode shows escapes, and nothing crashes

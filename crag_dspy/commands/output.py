@@ -10,7 +10,11 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
 
 # C0 without tab and newline, DEL, and C1: what a terminal obeys instead of showing.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -80,6 +84,19 @@ def table(
 def pairs(summary: Mapping[str, Any]) -> str:
     """`name value  name value`, for a person."""
     return "  ".join(f"{name} {value}" for name, value in summary.items())
+
+
+def tell(args: argparse.Namespace, found: Any) -> None:
+    """A result as the options say: JSON with --json, Markdown with --markdown, else for a person."""
+    if args.json:
+        answer_json(found.to_json())
+    else:
+        answer(found.markdown() if getattr(args, "markdown", False) else str(found))
+
+
+def kept_in(run: str | Path, page: str | None = None) -> None:
+    """Where the folder of a run is, and its page."""
+    note(f"Kept in {run}" + (f": open {run}/{page}" if page else ""))
 
 
 def _write(stream: TextIO, text: str) -> None:
