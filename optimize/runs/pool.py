@@ -1,8 +1,8 @@
 """Many questions at once, in threads that see DSPy's settings, with nothing lost when it is interrupted.
 
 Why not `dspy.Parallel`: with `timeout=0` it begins no slow question twice and with `max_errors=1` it stops at the first
-error, but then it raises a bare `Exception` that does not say which, and, as after Ctrl-C, does not wait for the questions
-in flight: their answers, paid for, would come when the run is closed. Its progress is on stdout, where answers go.
+error, but then it raises a bare `Exception` that does not say which, and, as after Ctrl-C, does not wait for what is in
+flight: those answers, paid for, would come when the run is closed. Its progress is on stdout, where answers go.
 """
 
 from __future__ import annotations
