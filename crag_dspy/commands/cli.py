@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import crag_dspy
 from crag_dspy.commands import table
-from crag_dspy.commands.output import answer, note
+from crag_dspy.commands.output import answer, note, printable
 from crag_dspy.commands.status import BROKEN_PIPE, INTERRUPTED, OK, WRONG
 from crag_dspy.errors import CragError
 
@@ -129,11 +129,18 @@ def _wrong(message: str) -> NoReturn:
     sys.exit(WRONG)
 
 
+class Plain(logging.Formatter):
+    """Log lines without what a terminal would obey."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 def _log_to_stderr(debug: bool) -> None:
     """Answers go to stdout and everything else to stderr; other libraries' chatter only with --debug."""
-    logging.basicConfig(
-        level=logging.INFO if debug else logging.ERROR, format="%(levelname)s: %(message)s", stream=sys.stderr
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Plain("%(levelname)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO if debug else logging.ERROR, handlers=[handler])
     logging.getLogger("crag_dspy").setLevel(logging.INFO if debug else logging.WARNING)
 
 

@@ -34,8 +34,9 @@ def tuned_thresholds(
     args: argparse.Namespace, program: Any, wanted: Sequence[str], compared: Sequence[dspy.Example]
 ) -> dict[str, dict[str, float]]:
     """Thresholds of the other graders, found on other questions than those that are `compared`."""
+    from crag_dspy.graders.adapt import as_grader
     from crag_dspy.optimize.comparison.grader_actions import compare_graders
-    from crag_dspy.optimize.comparison.systems import grader_of, other_graders
+    from crag_dspy.optimize.comparison.systems import other_graders
 
     others = other_graders(wanted)
     if not others or args.tune_on is None or args.dry_run:  # a dry run grades nothing
@@ -43,7 +44,7 @@ def tuned_thresholds(
     examples = _tuning_questions(args, compared)
     found = compare_graders(
         program,
-        {name: grader_of(name) for name in others},
+        {name: as_grader(name) for name in others},
         examples,
         tune_on=examples,
         run=Path(args.run) / "tuning",
@@ -58,12 +59,12 @@ def print_graders(
     args: argparse.Namespace, program: Any, names: Sequence[str], examples: Sequence[dspy.Example]
 ) -> int:
     """The paper's comparison of graders, to stdout; returns 0, and 1 when a grader failed on some questions."""
+    from crag_dspy.graders.adapt import as_grader
     from crag_dspy.optimize.comparison.grader_actions import compare_graders
-    from crag_dspy.optimize.comparison.systems import grader_of
 
     found = compare_graders(
         program,
-        {name: grader_of(name) for name in names},
+        {name: as_grader(name) for name in names},
         examples,
         tune_on=None if args.tune_on is None else _tuning_questions(args, examples),
         run=Path(args.run) / "graders",

@@ -11,8 +11,9 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.commands.output import answer, answer_json, note, show, table
+from crag_dspy.commands.output import answer, answer_json, note, show, show_table
 from crag_dspy.errors import ConfigError
+from crag_dspy.graders.named import WRITTEN
 from crag_dspy.text.replies import is_abstention
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--grader",
         default="mini",
         metavar="NAME",
-        help="mini, embedding, lm, or a T5 grader's folder (default: mini)",
+        help=WRITTEN,
     )
     parser.add_argument(
         "--embedder",
@@ -161,7 +162,7 @@ def _print_table(whole: dict[str, Any]) -> None:
         if isinstance(value, int | float) and name in named
     ]
     title = f"{whole['split']} questions; {whole['lm']}; grader {whole['grader']}"
-    show(table(("", *columns), rows, title))
+    show_table(("", *columns), rows, title)
 
 
 def _shown(value: float | None) -> str:

@@ -221,9 +221,9 @@ def _metric(name: str) -> Any:
     from crag_dspy.optimize.metrics.answers import METRICS
 
     if name.startswith("python:"):
-        from crag_dspy.config.parts import PythonPart
+        from crag_dspy.live.python_name import imported
 
-        found = PythonPart(kind=name).make()
+        found = imported(name)
         if not callable(found):
             raise ConfigError(
                 f"--metric {name} must be a function (example, prediction, trace=None), got {found!r}"

@@ -50,35 +50,34 @@ def show(renderable: Any, columns: int = PIPE_COLUMNS) -> None:
     console = Console(width=None if sys.stdout.isatty() else columns, highlight=False)
     # Per piece of text, because the escapes between the pieces are rich's own colours.
     pieces = (
-        segment if segment.control else Segment(printable(segment.text), segment.style)
+        Segment(printable(segment.text), _without_escapes(segment.style))
         for segment in console.render(renderable)
+        if not segment.control
     )
     console.print(Segments(pieces), end="", soft_wrap=True)
     sys.stdout.flush()
 
 
-def table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, narrow: bool = False
-) -> Any:
-    """A table to `show`: the first column is text, the others are figures.
+def _without_escapes(style: Any) -> Any:
+    """A link's address is sent as it is, so one that a terminal would obey is no link."""
+    return style.update_link(None) if style and style.link and _CONTROL.search(style.link) else style
 
-    Args:
-        narrow: without lines between the columns, where a figure that is cut off would be no figure.
-    """
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
+    """A table: the first column is text, the others are figures, which are never cut off."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
-    named = None if title is None else escape(title)
-    made = Table(
-        title=named, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0) if narrow else (0, 1)
-    )
+    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
     for number, name in enumerate(columns):
         justify: Any = "right" if number else "left"
         made.add_column(escape(name), justify=justify, no_wrap=bool(number), overflow="fold")
     for row in rows:
         made.add_row(*(escape(cell) for cell in row))
-    return made
+    if title is not None:
+        answer(title)
+    show(made)
 
 
 def pairs(summary: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ from crag_dspy.commands.options import (
     stop_after,
     stop_argument,
 )
-from crag_dspy.commands.output import answer, answer_json, kept_in, note, show, table, tell
+from crag_dspy.commands.output import answer, answer_json, kept_in, note, show_table, tell
 from crag_dspy.commands.paying import add_paying_arguments, paying
 from crag_dspy.commands.status import OK, SOME_FAILED
 from crag_dspy.errors import ConfigError
@@ -153,7 +153,7 @@ def _show_frontier(points: Sequence[FrontierPoint], questions: int, metric: str)
         for point in shown
     ]
     title = f"{metric} bought by web searches (best for each number of them)"
-    show(table(("searches", "value", "upper", "lower"), rows, title))
+    show_table(("searches", "value", "upper", "lower"), rows, title)
 
 
 def _show_grid(found: Grid) -> None:
@@ -163,7 +163,6 @@ def _show_grid(found: Grid) -> None:
         for value, row in zip(found.rows, found.cells, strict=True)
     ]
     title = f"{found.metric} by {first} (down) and {second} (across); in brackets the questions that search"
-    show(table((first, *map(str, found.columns)), rows, title))
+    show_table((first, *map(str, found.columns)), rows, title)
     best = ", ".join(f"{name} {value}" for name, value in zip(found.names, found.best, strict=True))
-    runs = f"runs of the program: {found.runs} ({found.runs_now} now), failed {found.failures}"
-    answer(f"best: {best}; {runs}")
+    answer(f"best: {best}; runs of the program: {found.runs} ({found.runs_now} now), failed {found.failures}")
