@@ -125,7 +125,7 @@ class RAG(Saved):
             try:
                 trace.passages = yield Call(self.retrieve, query=question, k=self.k)
             except Exception as error:  # noqa: BLE001 - as in CRAG: a failing retriever is no passage
-                trace.fault(RETRIEVER, cause_of(error), "retrieval failed, going on without passages")
+                trace.fault(RETRIEVER, cause_of(error, self), "retrieval failed, going on without passages")
 
 
 class NoRetrieval(RAG):

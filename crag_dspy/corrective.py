@@ -127,7 +127,7 @@ class CorrectiveRetriever(Saved):
             try:
                 trace.passages = yield Call(self.retrieve, query=question, k=self.settings.k)
             except Exception as error:  # noqa: BLE001 - a failing retriever is no passage, not a crash
-                trace.fault(RETRIEVER, cause_of(error), "retrieval failed, going on without passages")
+                trace.fault(RETRIEVER, cause_of(error, self), "retrieval failed, going on without passages")
         return trace.passages
 
     def _graded(self, question: str, texts: Sequence[str], trace: Trace) -> Flow:
@@ -137,7 +137,7 @@ class CorrectiveRetriever(Saved):
             try:
                 return (yield Call(self.grade, question=question, texts=list(texts)))
             except Exception as error:  # noqa: BLE001 - a grader that is down judges nothing: never CORRECT
-                trace.fault(GRADER, cause_of(error), "the grader failed, relevance is unknown")
+                trace.fault(GRADER, cause_of(error, self), "the grader failed, relevance is unknown")
         return [None] * len(texts)
 
     def _graded_strips(self, question: str, strips: Sequence[Strip], trace: Trace) -> Flow:
@@ -166,7 +166,7 @@ class CorrectiveRetriever(Saved):
             try:
                 pages = yield Call(self.search, query=query, max_results=self.settings.web_results)
             except Exception as error:  # noqa: BLE001 - typed inside the search; here every kind means no page
-                trace.fault(SEARCH, cause_of(error), "web search failed")
+                trace.fault(SEARCH, cause_of(error, self), "web search failed")
                 return []
         trace.web_passages = pages
         origin: Origin = "web"
@@ -180,9 +180,9 @@ class CorrectiveRetriever(Saved):
                 try:
                     raw = (yield Call(self.rewrite, question=question)).query
                 except AdapterParseError as error:  # a weak model's doing, and the question is a query too
-                    trace.warn(f"{REWRITE_FAILED}: {cause_of(error)}")
+                    trace.warn(f"{REWRITE_FAILED}: {cause_of(error, self)}")
                 except Exception as error:  # noqa: BLE001 - a failing rewrite must not cost the search
-                    trace.fault(MODEL, cause_of(error), REWRITE_FAILED)
+                    trace.fault(MODEL, cause_of(error, self), REWRITE_FAILED)
         query, notes = clean_query(raw, question)
         for note in notes:
             trace.warn(note)

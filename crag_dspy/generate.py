@@ -49,7 +49,9 @@ def answered(generate: dspy.Module, context: str, question: str, sources: int, t
         except Exception as error:
             if missing := no_lm_error(generate):
                 raise missing from error
-            trace.fault(MODEL, cause_of(error), "the language model gave no answer that can be read")
+            trace.fault(
+                MODEL, cause_of(error, generate), "the language model gave no answer that can be read"
+            )
             return None
     return cited(reply_text(answer, "answer"), sources, trace)
 

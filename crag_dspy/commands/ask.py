@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.commands.sealed import seal_cache
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from crag_dspy.config.reading import Config
 
+EXAMPLE = 'crag-dspy ask "How long is the bridge?" --config crag.toml'
 ACTIONS = ("correct", "incorrect", "ambiguous")
 FAILED_QUESTION = 1  # the exit status
 
@@ -55,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
     from crag_dspy.config.reading import build, language_model
 
+    seal_cache()
     with language_model(config) as lm:
         if lm is None:
             raise ConfigError(

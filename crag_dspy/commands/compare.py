@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from crag_dspy.optimize.comparison.table import Comparison
 
+EXAMPLE = "crag-dspy compare bench/questions.test.jsonl --config bench/crag.toml --systems rag,crag"
 SYSTEMS = "none,rag,crag"
 RUN = "runs/compare"
 TABLES = "comparison.md"
@@ -115,7 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare; returns 0."""
-    from crag_dspy.optimize.comparison.graders_compared import print_graders, tuned_thresholds
+    from crag_dspy.commands.compare_graders import print_graders, tuned_thresholds
     from crag_dspy.optimize.comparison.systems import systems_of
 
     wanted = read_names("--systems", args.systems)

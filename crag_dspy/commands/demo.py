@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from crag_dspy.commands.demo_systems import Systems
 
 # Test questions chosen to show every path: answers in the knowledge base, on the web, in both and nowhere.
+EXAMPLE = "crag-dspy demo --json --lang en --limit 20"
 SHOWN = (
     "q-en-128",
     "q-en-126",

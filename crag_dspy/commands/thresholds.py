@@ -1,7 +1,7 @@
 """`crag-dspy thresholds`: the best thresholds on your questions, exactly.
 
     crag-dspy thresholds                                    # the sample's dev questions
-    crag-dspy thresholds dev.jsonl --config crag.toml --price-search 0.05 --save crag.json
+    crag-dspy thresholds dev.jsonl --config crag.toml --price-search 0.05 --out crag.json
 
 Every question is run at most three times, whatever number of thresholds is tried. The runs are kept in a
 folder: the same command goes on where it stopped, and another price or policy takes no further run.
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from crag_dspy.optimize.thresholds.frontier import FrontierPoint
     from crag_dspy.optimize.thresholds.settings_grid import Grid
 
+EXAMPLE = "crag-dspy thresholds dev.jsonl --config crag.toml --price-search 0.05 --out crag.json"
 RUN = "runs/thresholds"
 _SHOWN = 12  # points of the frontier
 
@@ -57,14 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--run", default=RUN, metavar="FOLDER", help=f"keeps the runs (default: {RUN})")
     group.add_argument("--fresh", action="store_true", help="throw away what the folder has")
     group.add_argument(
-        "--save", metavar="FILE", help="write the program with its new settings to this file too"
+        "--out", metavar="FILE", help="write the program with its new settings to this file too"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(args: argparse.Namespace) -> int:
     """Search; returns 0."""
-    check_target(args.save)
+    check_target(args.out)
     axes = _axes(args.grid)
     examples = read_questions(args)
     metric = read_metric(args)
@@ -94,16 +95,14 @@ def run(args: argparse.Namespace) -> int:
             told = f"{found}\n{_frontier(found.frontier, found.best.n, found.metric)}"
             plain, best = found.to_json(), found.program
             write_report(args.run)
-        if args.save:
-            best.save(args.save)
+        if args.out:
+            best.save(args.out)
     if args.json:
         sys.stdout.write(json.dumps(plain, ensure_ascii=False) + "\n")
         return 0
     sys.stdout.write(told + "\n")
     page = "" if axes else f": open {args.run}/report.html"
-    sys.stderr.write(
-        f"Kept in {args.run}{page}\n" + (f"Program saved to {args.save}.\n" if args.save else "")
-    )
+    sys.stderr.write(f"Kept in {args.run}{page}\n" + (f"Program saved to {args.out}.\n" if args.out else ""))
     return 0
 
 

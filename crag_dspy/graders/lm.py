@@ -79,14 +79,14 @@ class LMGrader(dspy.Module):
         failures = [verdict for verdict in verdicts if isinstance(verdict, Exception)]
         if len(failures) == len(asked):
             first = failures[0]
-            raise GraderError(f"the language model failed on every text: {cause_of(first)}") from first
+            raise GraderError(f"the language model failed on every text: {cause_of(first, self)}") from first
         if failures:
             logger.warning(
                 "grader %s failed on %d of %d texts: %s",
                 self.name,
                 len(failures),
                 len(asked),
-                cause_of(failures[0]),
+                cause_of(failures[0], self),
             )
         scores = {
             text: None if isinstance(verdict, Exception) else verdict

@@ -230,13 +230,13 @@ class SelfReflective(dspy.Module):
             value = getattr(result, field)
             return reply_text(value, field)
         except AdapterParseError as error:
-            trace.warn(f"no {what}: {cause_of(error)}")
+            trace.warn(f"no {what}: {cause_of(error, self)}")
             if unread is not None:
-                unread.append(cause_of(error))
+                unread.append(cause_of(error, self))
         except Exception as error:
             if missing := no_lm_error(self):
                 raise missing from error
-            trace.fault(MODEL, cause_of(error), f"no {what}")
+            trace.fault(MODEL, cause_of(error, self), f"no {what}")
         return None
 
     def _asking(

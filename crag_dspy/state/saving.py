@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,17 +19,11 @@ import dspy
 from dspy.utils.saving import get_dependency_versions
 
 from crag_dspy.errors import StateError
+from crag_dspy.live.keys import SECRET_NAME
 from crag_dspy.state.files import replacing
 from crag_dspy.state.tunable import Tunable
 
 log = logging.getLogger(__name__)
-
-# DSPy leaves `api_key` out of a saved language model; other providers call their secrets otherwise.
-_SECRET = re.compile(
-    r"(?:^|_)(?:key|api_?key|access_key(?:_id)?|secret|password|passphrase|credentials?|authorization|(?:extra_)?headers"
-    r"|token)$",
-    re.I,
-)
 
 
 class Saved(dspy.Module):
@@ -178,7 +171,8 @@ def _without_secrets(part: Any) -> Any:
     lm = part.get("lm") if isinstance(part, Mapping) else None
     if not isinstance(lm, Mapping):
         return part
-    return {**part, "lm": {name: value for name, value in lm.items() if not _SECRET.search(name)}}
+    # DSPy leaves `api_key` out of a saved language model; other providers call their secrets otherwise.
+    return {**part, "lm": {name: value for name, value in lm.items() if not SECRET_NAME.search(name)}}
 
 
 def save_whole(program: dspy.Module, path: Path) -> None:

@@ -1,7 +1,4 @@
-"""`crag-dspy benchmark-grader`: how well graders tell relevant texts from irrelevant ones, on labelled pairs.
-
-    crag-dspy benchmark-grader --pairs heldout.jsonl --grader mini --grader embedding --grader lm --out
-    results
+"""How well graders tell relevant texts from irrelevant ones, on labelled pairs (`crag-dspy grader benchmark`).
 
 What a grader could not judge (None) is counted, is wrong for accuracy, and is left out of everything else.
 """
@@ -25,7 +22,6 @@ from crag_dspy.state.arguments import check_whole
 from crag_dspy.state.files import replacing, write_whole
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
     from crag_dspy.contracts import Grader
@@ -214,48 +210,6 @@ def drawn(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
     return [pair for pair in pairs if pair.question in chosen]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--pairs", required=True, nargs="+", metavar="FILE", help="JSONL, TSV or CSV")
-    parser.add_argument(
-        "--grader",
-        action="append",
-        required=True,
-        metavar="NAME",
-        help="mini, a T5 grader's folder or hub id (base: before it leaves out its adapter), embedding[:MODEL], "
-        "lm[:MODEL], python:module:attribute; repeat to compare",
-    )
-    parser.add_argument("--limit", type=int, help="pairs of each file, drawn by whole questions")
-    parser.add_argument("--seed", type=int, default=0, help="of the draw (default: 0)")
-    parser.add_argument("--out", metavar="FOLDER", help="for rows.jsonl, scores.jsonl and report.html")
-    parser.add_argument("--json", action="store_true", help="one JSON line a grader and file on stdout")
-
-
-def run(args: argparse.Namespace) -> int:
-    from crag_dspy.evaluator_train.measuring.named_graders import named_grader
-    from crag_dspy.evaluator_train.pairs.pair_files import read_pairs
-
-    # Everything that can be wrong with the arguments is found before hours of scoring.
-    sets = {path: read_pairs(path) for path in args.pairs}
-    if args.limit is not None:
-        sets = {path: drawn(pairs, args.limit, args.seed) for path, pairs in sets.items()}
-    for path, pairs in sets.items():
-        check_labels(pairs, Path(path).name)
-    graders = {name: named_grader(name) for name in dict.fromkeys(args.grader)}
-    results: list[Result] = []
-    for path, pairs in sets.items():
-        for name, grader in graders.items():
-            result = benchmark(grader, pairs, name=name, file=Path(path).name)
-            results.append(result)
-            if args.json:
-                sys.stdout.write(json.dumps(plain(result.row)) + "\n")
-                sys.stdout.flush()
-            if args.out:  # after every step: what is computed is not lost
-                write_results(results, Path(args.out))
-    if not args.json:
-        _print_tables(results)
-    return 0
-
-
 def plain(row: Row) -> dict[str, Any]:
     """A row as JSON data; a cut that is infinite (every text irrelevant) becomes null."""
     return {
@@ -282,24 +236,3 @@ def write_results(results: Sequence[Result], folder: Path) -> None:
                 }
                 out.write(json.dumps(line) + "\n")
     write_whole(folder / "report.html", report_html(results))
-
-
-def _print_tables(results: Sequence[Result]) -> None:
-    """One table a file, narrow enough for 80 columns: a figure that is cut off is no figure."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    from crag_dspy.evaluator_train.measuring.benchmark_report import COLUMNS, cells
-
-    console = Console()
-    for file in dict.fromkeys(result.row.file for result in results):
-        own = [result.row for result in results if result.row.file == file]
-        title = f"{file}: {own[0].pairs} pairs, {own[0].relevant} relevant"
-        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        for name in COLUMNS:
-            first = name == COLUMNS[0]
-            table.add_column(name, justify="left" if first else "right", no_wrap=not first, overflow="fold")
-        for row in own:
-            table.add_row(*cells(row))
-        console.print(table)

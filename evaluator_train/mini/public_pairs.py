@@ -4,7 +4,7 @@
 
     SET.train.jsonl, SET.dev.jsonl, SET.heldout.jsonl     pairs of one set (see `public_sets`), shuffled
     all.train.jsonl, all.dev.jsonl                        all of them together
-    texts.txt, questions.txt                              plain text for `crag-dspy distil-base`
+    texts.txt, questions.txt                              plain text for `distil`
 
 What a development or held-out file holds is in no training file: not the question, not the text, and no long run of
 words of either; what a held-out file holds is not in the plain text. Seed 0 gives the very pairs of the shipped grader;
@@ -117,14 +117,16 @@ def _distinct(texts: Iterable[str], held: set[str]) -> list[str]:
     return [text for text in plain if shortest < len(text) < longest and key(text) not in held]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the files; returns 0."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {__spec__.name}", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("datasets", metavar="DATASETS", help="a folder with the published sets")
     parser.add_argument("--out", required=True, metavar="FOLDER")
     parser.add_argument("--seed", type=int, default=0, help="0 gives the splits of the shipped grader")
     parser.add_argument("--json", action="store_true", help="one JSON line on stdout")
-
-
-def run(args: argparse.Namespace) -> int:
+    args = parser.parse_args(arguments)
     from crag_dspy.retrievers.embedders import as_embedder
 
     if not Path(args.datasets).is_dir():
@@ -148,12 +150,6 @@ def run(args: argparse.Namespace) -> int:
         for name, count in counts.items():
             sys.stdout.write(f"{name:28s} " + "  ".join(f"{n:6d} {what}" for what, n in count.items()) + "\n")
     return 0
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="public_pairs", description=(__doc__ or "").partition("\n")[0])
-    add_arguments(parser)
-    return run(parser.parse_args())
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import dspy
 
 from crag_dspy.actions import Action, Policy, Thresholds, decide
 from crag_dspy.corrective import CorrectiveRetriever, titled
-from crag_dspy.errors import ConfigError
+from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.optimize.comparison.comparing import folder_of
 from crag_dspy.optimize.metrics.answers import action_accuracy
 from crag_dspy.optimize.runs.evaluation import check_devset
@@ -246,7 +246,7 @@ def _row(key: str, example: dspy.Example, parts: CorrectiveRetriever) -> dict[st
         if passages:
             scores = parts.grade(question=example.question, texts=[titled(p, p.text) for p in passages])
     except Exception as raised:  # noqa: BLE001 - one question can never end a batch; it is tried again the next time
-        scores, error = [None] * len(passages or ()), f"{type(raised).__name__}: {raised}"[:300]
+        scores, error = [None] * len(passages or ()), cause_of(raised)
     seconds = time.perf_counter() - start
     right = {action.value: _worth(example, action, passages) for action in Action}
     return {

@@ -11,7 +11,7 @@ from typing import Any
 import dspy
 
 from crag_dspy.contracts import Retriever
-from crag_dspy.errors import ConfigError, JudgeError
+from crag_dspy.errors import ConfigError, JudgeError, cause_of
 from crag_dspy.generate import no_lm_error
 from crag_dspy.knowledge import compose
 from crag_dspy.passages import Strip, as_passages
@@ -66,9 +66,7 @@ class FactJudge(dspy.Module):
             query = fact if normalize(topic) in normalize(fact) else f"{topic} {fact}"
             passages = as_passages(source(query, self.k))[: self.k]
         except Exception as error:
-            raise JudgeError(
-                f"the knowledge source failed on {fact!r}: {type(error).__name__}: {error}"
-            ) from error
+            raise JudgeError(f"the knowledge source failed on {fact!r}: {cause_of(error, source)}") from error
         if not passages:
             return False  # the source says nothing, so not this
         whole = [Strip(p.text, 0, len(p.text), None, p, "internal") for p in passages]
@@ -82,8 +80,7 @@ class FactJudge(dspy.Module):
         except Exception as error:
             if missing := no_lm_error(self):
                 raise missing from error
-            said = " ".join(str(error).split())[:300]
-            raise JudgeError(f"the judge gave no {field}: {type(error).__name__}: {said}") from error
+            raise JudgeError(f"the judge gave no {field}: {cause_of(error, self)}") from error
 
 
 def read_facts(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from crag_dspy.errors import ConfigError
+from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.optimize.metrics.costs import Cost, cost_of
 from crag_dspy.optimize.metrics.objective import metric_name
 from crag_dspy.optimize.metrics.observed import action_of, answer_of, field_of, strings_of
@@ -267,7 +267,7 @@ def ask_program(program: dspy.Module, **inputs: Any) -> Asked:
         try:
             prediction = program(**inputs)
         except Exception as raised:  # noqa: BLE001 - one question can never end a batch
-            error = f"{type(raised).__name__}: {' '.join(str(raised).split())[:500]}"
+            error = cause_of(raised, program, limit=500)
     entries = calls.entries
     tokens = sum(
         int(entry.get(kind) or 0) for entry in entries for kind in ("prompt_tokens", "completion_tokens")
@@ -288,9 +288,7 @@ def judge_answer(
         result = metric(example, asked.prediction)
         value = float(result)
     except Exception as raised:  # noqa: BLE001 - one question can never end a batch
-        error = (
-            f"{metric_name(metric)} failed: {type(raised).__name__}: {' '.join(str(raised).split())[:500]}"
-        )
+        error = f"{metric_name(metric)} failed: {cause_of(raised, metric, limit=500)}"
         return None, failure_score, error, error
     if value != value or abs(value) == float("inf"):
         error = f"{metric_name(metric)} gave {value}"

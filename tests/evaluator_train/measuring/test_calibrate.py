@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from command_line import run_command
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from crag_dspy.actions import Thresholds
 from crag_dspy.errors import ArtefactError, ConfigError
-from crag_dspy.evaluator_train.measuring.calibration import add_arguments, calibrate, calibrate_artefact, run
+from crag_dspy.evaluator_train.measuring.calibration import calibrate, calibrate_artefact
 from crag_dspy.evaluator_train.measuring.cuts import suggest_thresholds
 from crag_dspy.evaluator_train.measuring.platt import crossed_probabilities, fit
 from crag_dspy.evaluator_train.measuring.reliability import calibration_error, log_loss, reliability
@@ -286,13 +286,19 @@ def test_a_dry_run_prints_the_fit_and_leaves_the_folder_alone(
     folder = tiny.save_grader(tmp_path / "tiny")
     write_pairs(graded_pairs(T5Grader.from_pretrained(folder), tiny), tmp_path / "dev.jsonl")
     described = (folder / "grader.json").read_bytes()
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    arguments = [str(folder), "--pairs", str(tmp_path / "dev.jsonl"), "--dry-run", "--json"]
-    assert run(parser.parse_args(arguments)) == 0
+    arguments = [
+        "grader",
+        "calibrate",
+        str(folder),
+        "--pairs",
+        str(tmp_path / "dev.jsonl"),
+        "--dry-run",
+        "--json",
+    ]
+    assert run_command(*arguments) == 0
     assert json.loads(capsys.readouterr().out)["pairs"] == 400
     assert (folder / "grader.json").read_bytes() == described
-    assert run(parser.parse_args(arguments[:3])) == 0
+    assert run_command(*arguments[:5]) == 0
     assert "calibration error" in capsys.readouterr().out
     assert (folder / "grader.json").read_bytes() != described
 
