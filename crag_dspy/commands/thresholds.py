@@ -155,5 +155,7 @@ def _grid_for_people(found: Grid) -> str:
         cells = ["-" if cell is None else f"{cell.value:.3f} ({cell.searches})" for cell in row]
         lines.append(f"{value!s:>10}" + "".join(f"{cell:>14}" for cell in cells))
     best = ", ".join(f"{name} {value}" for name, value in zip(found.names, found.best, strict=True))
-    lines.append(f"best: {best}; runs of the program: {found.runs} ({found.runs_now} now)")
+    lines.append(
+        f"best: {best}; runs of the program: {found.runs} ({found.runs_now} now), failed {found.failures}"
+    )
     return "\n".join(lines)

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.evaluator_train.pairs.closest import ranked
 from crag_dspy.evaluator_train.pairs.mining import (
     Mining,
     PairSets,
@@ -215,7 +214,8 @@ def _passage_pairs(one: _Candidates, mining: Mining, source: str) -> Iterator[Pa
 def _strip_pairs(one: _Candidates, mining: Mining, source: str) -> Iterator[Pair]:
     """The strip with the answer (of several, the closest to the question) against strips without."""
     near = [(passage, strip) for passage in one.near for strip in strips_of(passage)]
-    closest = [near[place] for place in ranked(one.question.question, [strip for _, strip in near])]
+    order = BM25([strip for _, strip in near]).order(one.question.question)
+    closest = [near[place] for place in order]
     answering = [row for row in closest if row[0] == one.positive and one.holds(one.question, *row)]
     if not answering:
         return  # the answer runs over the end of a sentence

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.comparison.comparing import folder_of
 from crag_dspy.optimize.prompts.dry_run import calls_a_question
+from crag_dspy.optimize.runs.failing import failure_in
 from crag_dspy.optimize.runs.fingerprints import example_key
 from crag_dspy.optimize.runs.folder import RESULTS, read_rows
 from crag_dspy.state.plain import Plain
@@ -115,7 +116,7 @@ def _stored(folder: Path, wanted: set[str]) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     rows = {row["key"]: row for row in read_rows(path)}
-    return [row for key, row in rows.items() if key in wanted and not row["error"]]
+    return [row for key, row in rows.items() if key in wanted and failure_in(row) is None]
 
 
 def _counted(program: dspy.Module, examples: Sequence[dspy.Example]) -> float | None:

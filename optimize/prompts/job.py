@@ -38,7 +38,8 @@ from crag_dspy.optimize.prompts.predictors import (
 from crag_dspy.optimize.prompts.proposing import PresentInstruction
 from crag_dspy.optimize.prompts.remember import remember
 from crag_dspy.optimize.questions.division import divide
-from crag_dspy.optimize.runs.evaluation import Evaluation, check_devset, check_metric, evaluate
+from crag_dspy.optimize.runs.checks import check_devset, check_metric
+from crag_dspy.optimize.runs.evaluation import Evaluation, evaluate
 from crag_dspy.optimize.runs.folder import Run
 from crag_dspy.state.arguments import check_number, check_whole
 
