@@ -148,7 +148,9 @@ class PlainTextAdapter(dspy.Adapter):
         fields: dict[str, Any] = {}
         for name, text in _sections(without_thinking(completion), labels, signature).items():
             try:
-                fields[name] = read_value(without_markers(text, name), signature.output_fields[name].annotation)
+                fields[name] = read_value(
+                    without_markers(text, name), signature.output_fields[name].annotation
+                )
             except ValueError as error:
                 raise self._unreadable(signature, completion, f"{labels[name]} {text!r}: {error}") from error
         fields = apply_output_field_defaults(signature, fields)
