@@ -28,6 +28,8 @@ from crag_dspy.commands.options import (
     read_metric,
     read_questions,
 )
+from crag_dspy.commands.output import kept_in, note, tell
+from crag_dspy.commands.parsing import Listed
 from crag_dspy.commands.paying import add_paying_arguments, paying
 from crag_dspy.errors import ConfigError
 
@@ -69,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--predictors",
+        action=Listed,
         metavar="A,B",
         help="which prompts may change: rewrite, generate, reflect; default: all",
     )
@@ -110,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
             trainset,
             metric,
             optimizer=args.optimizer,
-            predictors=args.predictors.split(",") if args.predictors else None,
+            predictors=args.predictors,
             heldout=heldout,
             budget=args.budget,
             options=options,
@@ -122,21 +125,17 @@ def run(args: argparse.Namespace) -> int:
             fresh=args.fresh,
         )
         if args.dry_run:
-            plain = job.estimate.to_json()
-            sys.stdout.write(
-                (json.dumps(plain, ensure_ascii=False) if args.json else str(job.estimate)) + "\n"
-            )
+            tell(args, job.estimate)
             return 0
-        sys.stderr.write(f"{job.estimate}\n")
+        note(str(job.estimate))
         with contextlib.redirect_stdout(sys.stderr):  # DSPy's optimizers print their progress
             compiled = compile_job(job)
         if args.out:
             compiled.program.save(args.out)
-    told = json.dumps(compiled.to_json(), ensure_ascii=False) if args.json else str(compiled)
-    sys.stdout.write(told + "\n")
-    sys.stderr.write(f"Kept in {args.run}: open {args.run}/report.html\n")
+    tell(args, compiled)
+    kept_in(args.run, "report.html")
     if args.out:
-        sys.stderr.write(f"Program saved to {args.out}.\n")
+        note(f"Program saved to {args.out}.")
     return 0
 
 

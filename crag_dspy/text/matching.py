@@ -34,7 +34,7 @@ _WORD = re.compile(
 _MEANT = re.compile(rf"(?<=\d)[.,:/'-](?=\d)|{_SIGN}|(?<=[^\W\d_])(?:\+\+|#)")
 _UNBOUNDED_CHAR = re.compile(rf"[{UNBOUNDED}][{MARKS}]*")
 _SPACE_BY_UNBOUNDED = re.compile(rf"(?<=[{UNBOUNDED}]) | (?=[{UNBOUNDED}])")
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_ARTICLES = re.compile(r"\b(a|an|the)\b(?!\+\+|#)")
 # "The Beatles" is found in "Beatles songs"; "The Who" must not be found in "who sang it".
 _PRONOUNS = "who|what|which|it|he|she|they|we|you|i|one|other|same|the|this|that|end|all|is|in|of|and|or"
 _LEADING_ARTICLE = re.compile(rf"^(?:a|an|the) (?!(?:{_PRONOUNS})$)")
