@@ -14,7 +14,7 @@ from crag_dspy.errors import cause_of
 from crag_dspy.state.plain import Plain, plain
 
 if TYPE_CHECKING:
-    from crag_dspy.graders.vectors import PassageVectors
+    from crag_dspy.read_once.vectors import PassageVectors
 
 Origin = Literal["internal", "web"]
 

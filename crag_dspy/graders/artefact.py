@@ -79,7 +79,7 @@ class SuggestedThresholds(_Part):
 
 
 class OnceWeights(_Part):
-    """How a grader judges from vectors that were made once (see once.py): logits of a passage and of a strip.
+    """How a grader judges from vectors that were made once (see `read_once`): logits of a passage and of a strip.
 
     Args:
         passage: (bias, weight of the passage's match).

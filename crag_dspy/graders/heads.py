@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from crag_dspy.errors import ArtefactError, ConfigError
 from crag_dspy.graders.late import LateInteraction
-from crag_dspy.graders.single import SingleVector
+from crag_dspy.read_once.single import SingleVector
 
 Head = Literal["true_false", "regression", "segments"]
 HEADS: tuple[Head, ...] = get_args(Head)

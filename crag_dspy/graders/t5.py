@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from crag_dspy.errors import ConfigError
 from crag_dspy.graders.apart import Vectors, raw_scores_apart
 from crag_dspy.graders.batches import raw_scores
-from crag_dspy.graders.encoding import PassageEncoder
-from crag_dspy.graders.once import judged
 from crag_dspy.graders.precision import PRECISIONS, Precision, prepare
 from crag_dspy.graders.prompt_format import PairEncoder, prompt_format
 from crag_dspy.graders.scale import EMPTY_SCORE
 from crag_dspy.live.held import Held
+from crag_dspy.read_once.encoding import PassageEncoder
+from crag_dspy.read_once.judging import judged
 from crag_dspy.state.arguments import check_choice, check_whole
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from crag_dspy.actions import Thresholds
     from crag_dspy.graders.artefact import GraderSpec
     from crag_dspy.graders.loading import Opened
-    from crag_dspy.graders.once import Asked, Judged
-    from crag_dspy.graders.vectors import PassageVectors, QuestionVectors
+    from crag_dspy.read_once.judging import Asked, Judged
+    from crag_dspy.read_once.vectors import PassageVectors, QuestionVectors
 
 logger = logging.getLogger(__name__)
 
@@ -222,7 +222,7 @@ class T5Grader(Held):
             return self._encoder_once().questions([question])[0]
 
     def judge(self, question: str, passages: Sequence[Asked]) -> list[Judged]:
-        """Scores of passages that were read, and of their strips (see once.py)."""
+        """Scores of passages that were read, and of their strips (see `read_once`)."""
         weights = self.spec.once
         if weights is None:
             self._encoder_once()

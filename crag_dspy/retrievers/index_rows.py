@@ -12,7 +12,7 @@ from crag_dspy.retrievers.documents import metadata_json
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from crag_dspy.graders.vectors import PassageVectors
+    from crag_dspy.read_once.vectors import PassageVectors
 
 # What a passage is made of. BM25 and the embedder read `searched`: the title, a line break and the text.
 STORED = ("id", "document", "chunk", "start", "end", "title", "url", "searched", "metadata")

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from crag_dspy.errors import ConfigError, IndexMismatchError
-from crag_dspy.graders.vectors import PassageVectors
 from crag_dspy.live.held import Held
+from crag_dspy.read_once.vectors import PassageVectors
 from crag_dspy.retrievers.documents import count_documents, digest_of, given_documents, read_documents
 from crag_dspy.retrievers.embedders import as_embedder
 from crag_dspy.retrievers.fusion import fuse

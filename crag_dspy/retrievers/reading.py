@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.graders.once import best_match
-from crag_dspy.graders.vectors import PassageVectors
 from crag_dspy.live.held import Held
+from crag_dspy.read_once.judging import best_match
+from crag_dspy.read_once.vectors import PassageVectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

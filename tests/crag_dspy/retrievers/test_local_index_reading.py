@@ -12,7 +12,7 @@ import tiny_t5
 
 from crag_dspy import LocalIndex, Passage, T5Grader
 from crag_dspy.errors import ConfigError, IndexMismatchError
-from crag_dspy.graders.once import best_match
+from crag_dspy.read_once.judging import best_match
 
 ONCE = {"passage": (-1.0, 4.0), "strip": (-1.0, 4.0, 1.0, 1.0)}
 DOCUMENTS = [

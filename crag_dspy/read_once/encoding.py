@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crag_dspy.graders.vectors import TITLE, PassageVectors, QuestionVectors, quantised
 from crag_dspy.graders.windows import batches, windows
+from crag_dspy.read_once.vectors import TITLE, PassageVectors, QuestionVectors, quantised
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

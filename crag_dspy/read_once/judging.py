@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crag_dspy.graders.vectors import matches
+from crag_dspy.read_once.vectors import matches
 from crag_dspy.text.matching import terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crag_dspy.graders.artefact import OnceWeights
-    from crag_dspy.graders.vectors import PassageVectors, QuestionVectors, Span
+    from crag_dspy.read_once.vectors import PassageVectors, QuestionVectors, Span
 
 
 class Judged(NamedTuple):

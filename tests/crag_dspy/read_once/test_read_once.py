@@ -7,20 +7,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiny_t5
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crag_dspy.errors import ArtefactError, ConfigError
-from crag_dspy.graders.once import Asked, word_shares
 from crag_dspy.graders.t5 import T5Grader
-from crag_dspy.graders.vectors import TITLE, PassageVectors, QuestionVectors, matches, quantised, unit
+from crag_dspy.read_once.judging import Asked, word_shares
+from crag_dspy.read_once.vectors import TITLE, PassageVectors, QuestionVectors, matches, quantised, unit
 
 ONCE = {"passage": (-1.0, 4.0), "strip": (-1.0, 4.0, 1.0, 1.0)}
 
 
 @pytest.fixture
-def grader(tiny: Any, tmp_path: Path) -> T5Grader:
-    tiny.save_grader(
+def grader(tmp_path: Path) -> T5Grader:
+    tiny_t5.save_grader(
         tmp_path / "g", "segments", attention="apart", late=8, single=4, once=ONCE, max_length=48
     )
     return T5Grader.from_pretrained(tmp_path / "g", precision="fp32")
@@ -84,8 +85,8 @@ def test_a_span_is_matched_by_its_own_tokens_and_the_title(
     assert found <= whole + 1e-5
 
 
-def test_what_is_stored_judges_as_what_is_fresh(grader: T5Grader, tiny: Any) -> None:
-    text = " ".join([*tiny.ANIMALS, ".", *tiny.FILLERS, "."])
+def test_what_is_stored_judges_as_what_is_fresh(grader: T5Grader) -> None:
+    text = " ".join([*tiny_t5.ANIMALS, ".", *tiny_t5.FILLERS, "."])
     (fresh,) = grader.read([("otter", text)])
     stored = PassageVectors.from_bytes(fresh.to_bytes(), grader.fingerprint)
     middle = text.index(".") + 1
@@ -100,12 +101,12 @@ def test_what_is_stored_judges_as_what_is_fresh(grader: T5Grader, tiny: Any) -> 
     assert len(judged.strips) == 2
 
 
-def test_a_passage_is_encoded_once_for_all_its_questions(grader: T5Grader, tiny: Any) -> None:
+def test_a_passage_is_encoded_once_for_all_its_questions(grader: T5Grader) -> None:
     rows: list[int] = []
     grader.scorer.backbone.register_forward_hook(
         lambda module, args, kwargs, out: rows.append(len(kwargs["input_ids"])), with_kwargs=True
     )
-    texts = [("", " ".join(tiny.ANIMALS[:3])), ("", " ".join(tiny.FILLERS[:3]))]
+    texts = [("", " ".join(tiny_t5.ANIMALS[:3])), ("", " ".join(tiny_t5.FILLERS[:3]))]
     first = grader.read([*texts, texts[0]])
     assert sum(rows) == 2
     assert first[0] is first[2]
@@ -113,8 +114,8 @@ def test_a_passage_is_encoded_once_for_all_its_questions(grader: T5Grader, tiny:
     assert sum(rows) == 2
 
 
-def test_a_long_passage_is_read_whole_in_windows(grader: T5Grader, tiny: Any) -> None:
-    words = [tiny.FILLERS[i % len(tiny.FILLERS)] for i in range(200)]
+def test_a_long_passage_is_read_whole_in_windows(grader: T5Grader) -> None:
+    words = [tiny_t5.FILLERS[i % len(tiny_t5.FILLERS)] for i in range(200)]
     text = " ".join(words)
     (read,) = grader.read([("river stone", text)])
     body = read.starts != TITLE
@@ -139,8 +140,8 @@ def test_what_cannot_be_read_is_not_judged(grader: T5Grader) -> None:
     assert judged[1].passage == -1.0
 
 
-def test_a_grader_that_reads_pairs_says_so(tiny: Any, tmp_path: Path) -> None:
-    tiny.save_grader(tmp_path / "pairs", "true_false")
+def test_a_grader_that_reads_pairs_says_so(tmp_path: Path) -> None:
+    tiny_t5.save_grader(tmp_path / "pairs", "true_false")
     grader = T5Grader.from_pretrained(tmp_path / "pairs")
     assert not grader.reads_once
     with pytest.raises(ConfigError, match="reads a question and a text together"):
