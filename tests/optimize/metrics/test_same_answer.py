@@ -2,7 +2,7 @@
 
 The hundred pairs in `same_answer_pairs.jsonl` were labelled by hand before the rules were written, as a careful person
 would judge who knows the question. The first version of the rules agreed with 83 of them, and what it got wrong was
-looked at to mend it: the agreement is that of a set which the rules know. What is left needs knowledge (鲁迅 is 周树人).
+looked at to mend it: so these are pairs that the rules know. What is left needs knowledge (鲁迅 is 周树人).
 """
 
 from __future__ import annotations
