@@ -90,8 +90,9 @@ def _opened(folder: Path, embedder: str | None, chunk_words: int | None) -> Loca
     words = DEFAULT_CHUNK_WORDS if chunk_words is None else chunk_words or None
     if not (folder / FILE).exists():
         named = embedder or DEFAULT_EMBEDDER
-        return LocalIndex.create(folder, None if named == "none" else named, chunk_words=words)
-    index = LocalIndex.open(folder, None if embedder == "none" else embedder)
+        index = LocalIndex.opened(folder, None if named == "none" else named, chunk_words=words)
+    else:
+        index = LocalIndex.open(folder, None if embedder == "none" else embedder)
     if embedder == "none" and index.mode != "text":
         raise IndexMismatchError(
             f"{folder} was built with the embedder {index.describe()['embedder']!r}, so --embedder none is "

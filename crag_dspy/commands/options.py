@@ -42,7 +42,9 @@ def add_program_arguments(parser: argparse.ArgumentParser) -> None:
         help="what dspy.LM takes, or local; default: that of the configuration, or local",
     )
     group.add_argument(
-        "--grader", metavar="NAME", help="of the sample: mini, embedding, lm, or a folder (default: mini)"
+        "--grader",
+        metavar="NAME",
+        help="of the sample: mini (default), embedding, lm, a folder, ...",
     )
     group.add_argument(
         "--embedder", metavar="NAME", help="of the sample's indexes; none searches by words (default: minilm)"
@@ -50,7 +52,25 @@ def add_program_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--cache", metavar="FOLDER", help="for the sample's indexes (default: the user's cache folder)"
     )
-    group.add_argument("--threads", type=int, default=1, metavar="N", help="questions at a time (default: 1)")
+    group.add_argument("--threads", type=int, default=1, metavar="N", help="questions at a time")
+
+
+def stop_argument(group: Any) -> None:
+    """--stop-after: when an outage ends a run."""
+    group.add_argument(
+        "--stop-after",
+        type=int,
+        default=5,
+        metavar="N",
+        help="end the run when N questions in a row failed; what was answered before is kept (default: 5; 0: never)",
+    )
+
+
+def stop_after(args: argparse.Namespace) -> int | None:
+    """The number of --stop-after, None for never."""
+    if args.stop_after < 0:
+        raise ConfigError(f"--stop-after must be at least 0, got {args.stop_after}")
+    return args.stop_after or None
 
 
 def add_question_arguments(parser: argparse.ArgumentParser, split: str = "dev") -> None:
