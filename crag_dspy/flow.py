@@ -14,6 +14,8 @@ from typing import Any
 
 import dspy
 
+from crag_dspy import once
+
 Flow = Generator["Call | Together", Any, Any]
 
 
@@ -66,12 +68,15 @@ def _advance(flow: Flow, do: Callable[[Call | Together], Any]) -> Any:
 
 def _do(wanted: Call | Together) -> Any:
     if isinstance(wanted, Call):
-        return wanted.part(**wanted.arguments)
+        return once.call(wanted.part, wanted.arguments)
     first, *others = wanted.flows
     # DSPy's settings live in a context variable, which a bare thread would not see.
-    with ThreadPoolExecutor(max(1, len(others)), thread_name_prefix="crag-dspy") as pool:
-        futures = [pool.submit(contextvars.copy_context().run, drive, flow) for flow in others]
-        return [drive(first), *(future.result() for future in futures)]
+    with (
+        once.side_by_side() as one,
+        ThreadPoolExecutor(max(1, len(others)), thread_name_prefix="crag-dspy") as pool,
+    ):
+        futures = [pool.submit(contextvars.copy_context().run, one, drive, flow) for flow in others]
+        return [one(drive, first), *(future.result() for future in futures)]
 
 
 async def _ado(wanted: Call | Together) -> Any:
