@@ -39,6 +39,14 @@ class BudgetSpentError(CragError):
     """A language model call that was refused because the calls allowed for this work are used up."""
 
 
+class ReplayError(CragError):
+    """A language model was asked, in a run that is replayed, something that has no recorded reply."""
+
+
+class OptimizerError(CragError):
+    """An optimizer that failed: there is no new program, and the cause is in the message."""
+
+
 class GraderError(CragError):
     """A grader that could judge nothing at all. A single text it cannot judge is a score of None instead."""
 
