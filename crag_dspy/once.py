@@ -112,7 +112,7 @@ def call(part: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def side_by_side() -> Iterator[Callable[..., Any]]:
-    """Gives a function that runs one of several lines of work: of what they are spared, only the longest line counts."""
+    """Gives a function that runs one of several lines of work; the longest of them, with what it is spared, counts."""
     parent = _LINE.get()
     taken: list[tuple[float, float]] = []
 

@@ -51,7 +51,7 @@ class Asked:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_question_arguments(parser, split="dev")
+    add_question_arguments(parser, split="dev", by=True)
     add_program_arguments(parser)
     add_metric_arguments(parser)
     group = parser.add_argument_group("comparison")
@@ -243,6 +243,7 @@ def _compare(
         threads=args.threads,
         seed=args.seed,
         fresh=args.fresh and (first is not None or not probes_of(args)),  # the probe's answers count
+        by=args.by,
         report=first is None,  # two questions must not take the place of a finished comparison
         **support,
         **_options(args, one, systems, seeds),

@@ -51,8 +51,8 @@ def add_program_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--threads", type=int, default=1, metavar="N", help="questions at a time (default: 1)")
 
 
-def add_question_arguments(parser: argparse.ArgumentParser, split: str = "dev") -> None:
-    """QUESTIONS, --split, --lang, --limit."""
+def add_question_arguments(parser: argparse.ArgumentParser, split: str = "dev", *, by: bool = False) -> None:
+    """QUESTIONS, --split, --lang, --limit, and --by where results have intervals."""
     group = parser.add_argument_group("questions")
     group.add_argument(
         "questions",
@@ -66,6 +66,12 @@ def add_question_arguments(parser: argparse.ArgumentParser, split: str = "dev") 
     )
     group.add_argument("--lang", metavar="LANG", help="of the sample's questions: en, zh; default: all")
     group.add_argument("--limit", type=int, metavar="N", help="the first N questions")
+    if by:
+        group.add_argument(
+            "--by",
+            metavar="FIELD",
+            help="of the questions: those with the same are not independent (default: document, relevant_ids, ...)",
+        )
     parser.set_defaults(sample_split=split)
 
 

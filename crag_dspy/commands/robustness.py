@@ -33,7 +33,7 @@ RUN = "runs/robustness"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_question_arguments(parser, split="dev")
+    add_question_arguments(parser, split="dev", by=True)
     add_program_arguments(parser)
     add_metric_arguments(parser)
     group = parser.add_argument_group("robustness")
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure; returns 0."""
     from crag_dspy.commands.compare import probes_of, read_names, read_numbers
-    from crag_dspy.optimize.comparison.curves import PLOT, Curves
+    from crag_dspy.optimize.comparison.curves import PLOT, RobustnessCurves
 
     rates = _rates(args.rates)
     decoys = [] if args.decoys is None else read_numbers("--decoys", args.decoys)
@@ -78,14 +78,16 @@ def run(args: argparse.Namespace) -> int:
 
     with opened_program(args) as program:
         count, _ = token_counter(dspy.settings.lm)
-        plan = Robustness(program, names, examples, rates=rates, decoys=decoys, seed=args.seed, run=args.run)
+        plan = Robustness(
+            program, names, examples, rates=rates, decoys=decoys, seed=args.seed, run=args.run, by=args.by
+        )
         options = {"count_tokens": count, "threads": args.threads}
         if probe:
             plan.ask(metric, first=probe, fresh=args.fresh, **options)
         _tell(plan, args)
         if args.dry_run:
             return 0
-        curves: Curves | None = plan.ask(metric, fresh=args.fresh and not probe, **options)
+        curves: RobustnessCurves | None = plan.ask(metric, fresh=args.fresh and not probe, **options)
     if curves is not None:
         text = (
             json.dumps(curves.to_json()) if args.json else curves.markdown() if args.markdown else str(curves)

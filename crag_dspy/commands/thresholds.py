@@ -30,14 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crag_dspy.optimize.thresholds.frontier import FrontierPoint
-    from crag_dspy.optimize.thresholds.settings_grid import Grid
 
 RUN = "runs/thresholds"
 _SHOWN = 12  # points of the frontier
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_question_arguments(parser, split="dev")
+    add_question_arguments(parser, split="dev", by=True)
     add_program_arguments(parser)
     add_metric_arguments(parser)
     group = parser.add_argument_group("search")
@@ -45,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--folds", type=int, default=5, metavar="N", help="of the cross-validated estimate (default: 5)"
     )
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="of folds and intervals (default: 0)")
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="of folds and tests (default: 0)")
     group.add_argument(
         "--grid",
         action="append",
@@ -73,19 +72,24 @@ def run(args: argparse.Namespace) -> int:
     from crag_dspy.optimize.thresholds.search import search_thresholds
     from crag_dspy.optimize.thresholds.settings_grid import grid
 
-    common: dict[str, Any] = {"run": args.run, "threads": args.threads, "fresh": args.fresh}
+    common: dict[str, Any] = {
+        "run": args.run,
+        "threads": args.threads,
+        "fresh": args.fresh,
+        "folds": args.folds,
+        "seed": args.seed,
+        "by": args.by,
+    }
     with opened_program(args) as program:
         if axes:
             gridded = grid(program, examples, metric, axes, **common)
-            told, plain, best = _grid_for_people(gridded), gridded.to_json(), gridded.program
+            told, plain, best = str(gridded), gridded.to_json(), gridded.program
         else:
             found = search_thresholds(
                 program,
                 examples,
                 metric,
                 policy=args.policy,
-                folds=args.folds,
-                seed=args.seed,
                 config=recorded(args),
                 **common,
             )
@@ -143,16 +147,4 @@ def _frontier(points: Sequence[FrontierPoint], questions: int, metric: str) -> s
     for point in shown:
         share = f"{point.searches} ({point.searches / questions:.0%})"
         lines.append(f"{share:>10}  {point.value:6.3f}  {point.upper:6.3f}  {point.lower:6.3f}")
-    return "\n".join(lines)
-
-
-def _grid_for_people(found: Grid) -> str:
-    first, second = found.names
-    lines = [f"{found.metric} by {first} (down) and {second} (across); in brackets the questions that search"]
-    lines.append(" " * 10 + "".join(f"{value!s:>14}" for value in found.columns))
-    for value, row in zip(found.rows, found.cells, strict=True):
-        cells = ["-" if cell is None else f"{cell.value:.3f} ({cell.searches})" for cell in row]
-        lines.append(f"{value!s:>10}" + "".join(f"{cell:>14}" for cell in cells))
-    best = ", ".join(f"{name} {value}" for name, value in zip(found.names, found.best, strict=True))
-    lines.append(f"best: {best}; runs of the program: {found.runs} ({found.runs_now} now)")
     return "\n".join(lines)

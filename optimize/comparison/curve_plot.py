@@ -8,7 +8,6 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from crag_dspy.optimize.comparison.curves import Curves
     from crag_dspy.optimize.comparison.table import System
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM, LEGEND = 460, 320, 56, 40, 48, 22
@@ -18,20 +17,25 @@ DASHES = ("", "6 3", "2 3", "8 3 2 3")
 _TITLES = {"removal": "share of answering passages left out", "decoys": "passages added that do not answer"}
 
 
-def curve_plot(curves: Curves) -> str:
+def curve_plot(
+    metric: str,
+    questions: int,
+    removal: Mapping[float, Sequence[System]],
+    decoys: Mapping[int, Sequence[System]],
+) -> str:
     """Quality of every system against what was done to its retrieval; bands are the intervals."""
-    panels = [
-        (name, points) for name, points in (("removal", curves.removal), ("decoys", curves.decoys)) if points
+    panels: list[tuple[str, Mapping[Any, Sequence[System]]]] = [
+        (name, points) for name, points in (("removal", removal), ("decoys", decoys)) if points
     ]
     names = [system.name for system in next(iter(panels[0][1].values()))]
     width, height = WIDTH * len(panels), HEIGHT + LEGEND * -(-len(names) // 3) + 8
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
-        f'font-size="12" role="img" aria-label="{escape(curves.metric, quote=True)} by system">',
+        f'font-size="12" role="img" aria-label="{escape(metric, quote=True)} by system">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
     ]
     for number, (name, points) in enumerate(panels):
-        what = f"{curves.metric}, {curves.questions} questions"
+        what = f"{metric}, {questions} questions"
         parts.append(
             f'<g transform="translate({WIDTH * number} 0)">{_panel(points, _TITLES[name], what)}</g>'
         )

@@ -19,10 +19,11 @@ RESULT, POINTS, PLOT = "robustness.json", "robustness.csv", "robustness.svg"
 
 
 @dataclass(frozen=True)
-class Curves:
+class RobustnessCurves:
     """Rows of all systems at every rate of removal and every number of decoys.
 
     left_out: share of the questions' answering passages that are left out, at every rate.
+    note: what the intervals are over.
     """
 
     metric: str
@@ -30,21 +31,23 @@ class Curves:
     removal: Mapping[float, Sequence[System]]
     decoys: Mapping[int, Sequence[System]]
     left_out: Mapping[float, float]
+    note: str = ""
 
     def __str__(self) -> str:
         blocks = [f"{self.metric} on {self.questions} questions"]
         for title, points in (("left out", self.removal), ("decoys", self.decoys)):
             if points:
                 blocks.append(_aligned([[title, *(_shown(x) for x in points)], *_lines(points)]))
-        return "\n\n".join([*blocks, *self.kept_lines()])
+        return "\n\n".join([*blocks, *self.notes()])
 
-    def kept_lines(self) -> list[str]:
-        """How much of its quality each system keeps at the highest rate."""
+    def notes(self) -> list[str]:
+        """How much of its quality each system keeps at the highest rate, and what the intervals are over."""
+        notes = [self.note] if self.note else []
         kept = {name: value for name, value in self.kept.items() if value is not None}
         if not kept:
-            return []
+            return notes
         shown = ", ".join(f"{name} {value:.0%}" for name, value in kept.items())
-        return [f"kept at {max(self.removal):g} of the quality at {min(self.removal):g}: {shown}"]
+        return [f"kept at {max(self.removal):g} of the quality at {min(self.removal):g}: {shown}", *notes]
 
     @property
     def kept(self) -> dict[str, float | None]:
@@ -67,7 +70,7 @@ class Curves:
                     *_lines(points),
                 ]
                 parts.append("\n".join("| " + " | ".join(row) + " |" for row in rows))
-        return "\n\n".join([*parts, *self.kept_lines()])
+        return "\n\n".join([*parts, *self.notes()])
 
     def to_json(self) -> dict[str, Any]:
         def plain(points: Mapping[Any, Sequence[System]]) -> list[dict[str, Any]]:
@@ -82,6 +85,7 @@ class Curves:
             "decoys": plain(self.decoys),
             "left_out": [{"at": rate, "share": share} for rate, share in self.left_out.items()],
             "kept": self.kept,
+            "note": self.note,
         }
 
     def to_csv(self) -> str:
@@ -108,12 +112,12 @@ class Curves:
 _MORE = ("coverage", "hallucination", "abstained", "context_tokens", "searches")
 
 
-def write_curves(curves: Curves, folder: Path) -> None:
+def write_curves(curves: RobustnessCurves, folder: Path) -> None:
     """As JSON, as CSV and as a plot."""
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / RESULT, pretty(curves.to_json()))
     write_whole(folder / POINTS, curves.to_csv())
-    write_whole(folder / PLOT, curve_plot(curves))
+    write_whole(folder / PLOT, curve_plot(curves.metric, curves.questions, curves.removal, curves.decoys))
 
 
 def _lines(points: Mapping[Any, Sequence[System]]) -> list[list[str]]:

@@ -23,16 +23,14 @@ from crag_dspy.corrective import CorrectiveRetriever, titled
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.comparison.comparing import folder_of
 from crag_dspy.optimize.metrics.answers import action_accuracy
+from crag_dspy.optimize.questions.groups import By, groups_of
 from crag_dspy.optimize.runs.evaluation import check_devset
 from crag_dspy.optimize.runs.fingerprints import devset_digest, example_key, program_identity
 from crag_dspy.optimize.runs.folder import METRICS, Run, pretty, write_whole
 from crag_dspy.optimize.runs.pool import run_each
-from crag_dspy.optimize.statistics.intervals import (
-    Interval,
-    PairedDifference,
-    mean_interval,
-    paired_difference,
-)
+from crag_dspy.optimize.statistics.differences import PairedDifference, paired_difference
+from crag_dspy.optimize.statistics.intervals import MeanInterval, mean_interval
+from crag_dspy.optimize.statistics.wording import told_groups
 from crag_dspy.optimize.thresholds.exact import best_thresholds
 
 if TYPE_CHECKING:
@@ -60,7 +58,7 @@ class GraderActions:
     name: str
     thresholds: Thresholds
     tuned: bool
-    accuracy: Interval
+    accuracy: MeanInterval
     change: PairedDifference | None
     strict: float
     actions: Mapping[str, int]
@@ -95,6 +93,7 @@ class GraderComparison:
     graders: Sequence[GraderActions]
     questions: int
     relevant: int
+    note: str = ""
 
     def __str__(self) -> str:
         rows = [_HEADER, *(_cells(one) for one in self.graders)]
@@ -103,7 +102,7 @@ class GraderComparison:
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         ]
-        return "\n".join([self.title, *table])
+        return "\n".join([self.title, *table, self.note])
 
     @property
     def title(self) -> str:
@@ -111,11 +110,17 @@ class GraderComparison:
 
     def markdown(self) -> str:
         rows = [_HEADER, ["---", *["---:"] * (len(_HEADER) - 1)], *(_cells(one) for one in self.graders)]
-        return f"{self.title}.\n\n" + "\n".join("| " + " | ".join(row) + " |" for row in rows)
+        table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+        return f"{self.title}; {self.note}.\n\n{table}"
 
     def to_json(self) -> dict[str, Any]:
         graders = [one.to_json() for one in self.graders]
-        return {"questions": self.questions, "relevant": self.relevant, "graders": graders}
+        return {
+            "questions": self.questions,
+            "relevant": self.relevant,
+            "note": self.note,
+            "graders": graders,
+        }
 
 
 _HEADER = [
@@ -135,7 +140,7 @@ def _cells(one: GraderActions) -> list[str]:
     return [
         one.name,
         str(one.accuracy),
-        "-" if change is None else f"{change.difference:+.3f} [{change.low:+.3f}, {change.high:+.3f}]",
+        "-" if change is None else str(change),
         f"{one.strict:.1%}",
         "/".join(str(one.actions.get(action.value, 0)) for action in _ORDER),
         "-" if one.separation is None else f"{one.separation:.3f}",
@@ -159,6 +164,7 @@ def compare_graders(
     level: float = 0.95,
     progress: bool | None = None,
     fresh: bool = False,
+    by: By | None = None,
 ) -> GraderComparison:
     """Grade the passages of every question with every grader, and decide.
 
@@ -169,6 +175,7 @@ def compare_graders(
         tune_on: questions on which the best thresholds of every grader are found, exactly; grading alone is needed
             for that. Without them a grader has those it suggests.
         run: a folder with one run a grader: a comparison that was interrupted goes on.
+        by: what tells which questions belong together, see `groups_of`.
 
     Raises:
         ConfigError: no grader, or questions that do not say what is relevant; before any is graded.
@@ -177,7 +184,7 @@ def compare_graders(
         raise ConfigError("graders is empty: pass name -> grader")
     for given, examples in (("devset", devset), ("tune_on", tune_on or devset)):
         _check(given, examples)
-    policy = crag.settings.policy
+    policy, groups = crag.settings.policy, groups_of(devset, by)
     found: list[GraderActions] = []
     first: list[float] | None = None
     rows: list[dict[str, Any]] = []
@@ -191,10 +198,11 @@ def compare_graders(
             tuning = None if folder is None else folder / TUNING
             same = tune_on is devset  # graded already, which may have cost LM calls
             cuts = _best(rows if same else _graded(parts, tune_on, run=tuning, **options), policy)
-        one, right = _judged(name, rows, cuts, tune_on is not None, policy, first, level, seed)
+        one, right = _judged(name, rows, cuts, tune_on is not None, policy, first, groups, level, seed)
         found.append(one)
         first = first or right
-    compared = GraderComparison(found, len(devset), sum(row["right"]["correct"] == 1 for row in rows))
+    relevant = sum(row["right"]["correct"] == 1 for row in rows)
+    compared = GraderComparison(found, len(devset), relevant, told_groups(len(devset), groups))
     if run is not None:
         write_whole(Path(run).expanduser() / METRICS, pretty(compared.to_json()))
     return compared
@@ -295,6 +303,7 @@ def _judged(
     tuned: bool,
     policy: Policy,
     first: Sequence[float] | None,
+    groups: Sequence[str] | None,
     level: float,
     seed: int,
 ) -> tuple[GraderActions, list[float]]:
@@ -305,8 +314,8 @@ def _judged(
             name=name,
             thresholds=cuts,
             tuned=tuned,
-            accuracy=mean_interval(right, level=level, seed=seed),
-            change=None if first is None else paired_difference(first, right, level=level, seed=seed),
+            accuracy=mean_interval(right, groups, level=level),
+            change=None if first is None else paired_difference(first, right, groups, level=level, seed=seed),
             strict=sum(value == 1 for value in right) / len(right),
             actions=dict(Counter(action.value for action in taken)),
             separation=_separation(rows),

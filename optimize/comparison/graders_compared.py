@@ -68,6 +68,7 @@ def print_graders(
         threads=args.threads,
         seed=args.seed,
         fresh=args.fresh,
+        by=args.by,
     )
     text = json.dumps(found.to_json()) if args.json else found.markdown() if args.markdown else str(found)
     sys.stdout.write(text + "\n")

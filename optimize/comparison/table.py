@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.actions import Action
+from crag_dspy.optimize.statistics.wording import shown_p, told_power
 
 if TYPE_CHECKING:
     from crag_dspy.optimize.runs.evaluation import Evaluation
-    from crag_dspy.optimize.statistics.intervals import Interval, PairedDifference
+    from crag_dspy.optimize.statistics.differences import PairedDifference
+    from crag_dspy.optimize.statistics.intervals import MeanInterval
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class System:
     first system on the same questions, and None for the first.
 
     Attributes:
-        quality: right answers: the mean of the metric, with its bootstrap interval. Where no document answers a
+        quality: right answers: the mean of the metric, with its interval. Where no document answers a
             question, declining is right.
         answerable: the same over the questions that a document answers: the paper's accuracy, for which an
             abstention is wrong. None when there are no such questions.
@@ -37,16 +39,17 @@ class System:
         searches, lm_calls, tokens, seconds: a question on average.
         cached: of the lm_calls, those that DSPy's cache answered; their tokens and seconds are not counted.
         failures: questions on which it failed; they are wrong, and neither covered nor hallucinated.
+        p_holm: the p-value of `change`, raised for being one of several comparisons with the first system (Holm).
     """
 
     name: str
-    quality: Interval
+    quality: MeanInterval
     change: PairedDifference | None
-    answerable: Interval | None
+    answerable: MeanInterval | None
     answerable_change: PairedDifference | None
-    coverage: Interval
+    coverage: MeanInterval
     coverage_change: PairedDifference | None
-    hallucination: Interval
+    hallucination: MeanInterval
     hallucination_change: PairedDifference | None
     abstained: float
     declined_rightly: float | None
@@ -61,9 +64,19 @@ class System:
     seconds: float
     cached: float
     failures: int
+    p_holm: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Whether its quality differs from the first system's beyond noise: "better", "worse", "not better" or ""."""
+        if self.change is None or self.p_holm is None:
+            return ""
+        if self.p_holm > 1 - self.change.level or self.change.low <= 0 <= self.change.high:
+            return "not better"
+        return "better" if self.change.low > 0 else "worse"
 
     def to_json(self) -> dict[str, Any]:
-        return {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
+        return {one.name: _plain(getattr(self, one.name)) for one in fields(self)} | {"verdict": self.verdict}
 
 
 @dataclass(frozen=True)
@@ -71,7 +84,7 @@ class Comparison:
     """A row a system. `evaluations` has every question of each, in the order of the questions, for the first seed.
 
     `few` compares all systems on the first questions alone, when some system was asked no more than these; `systems`
-    then has only those that were asked all.
+    then has only those that were asked all. `note` says what the intervals are over.
     """
 
     metric: str
@@ -82,7 +95,7 @@ class Comparison:
     unit: str
     seeds: Sequence[int] = (0,)
     few: Comparison | None = None
-    name: str = field(default="", compare=False)
+    note: str = ""
 
     @property
     def title(self) -> str:
@@ -102,8 +115,7 @@ class Comparison:
                 parts.append("  ".join([name.ljust(widths[0]), *aligned]))
             parts.append("")
         parts[-1] = f"context in {self.unit}"
-        if note := self._cache_note():
-            parts.append(note)
+        parts += self._notes()
         return "\n".join(parts) if self.few is None else "\n".join([*parts, "", str(self.few)])
 
     def markdown(self) -> str:
@@ -112,8 +124,7 @@ class Comparison:
         for header, rows in self._tables():
             lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
             parts.append("\n".join("| " + " | ".join(row) + " |" for row in lines))
-        if note := self._cache_note():
-            parts.append(f"{note[0].upper()}{note[1:]}.")
+        parts.append(" ".join(f"{note[0].upper()}{note[1:]}." for note in self._notes()))
         if self.few is not None:
             parts.append(self.few.markdown())
         return "\n\n".join(parts)
@@ -125,9 +136,19 @@ class Comparison:
             "unanswerable": self.unanswerable,
             "unit": self.unit,
             "seeds": list(self.seeds),
+            "note": self.note,
             "systems": [system.to_json() for system in self.systems],
             "few": None if self.few is None else self.few.to_json(),
         }
+
+    def _notes(self) -> list[str]:
+        """What the intervals are over, what the p-values are, who is not shown to be better, and what times lack."""
+        others = [one for one in self.systems if one.change is not None]
+        notes = [self.note, _HOLM.format(len(others)) if len(others) > 1 else ""]
+        for one in others:
+            if one.change is not None and one.verdict == "not better":
+                notes.append(f"{one.name} is not shown to be better: {told_power(one.change)}")
+        return [note for note in [*notes, self._cache_note()] if note]
 
     def _cache_note(self) -> str:
         """Whose seconds are too few, when some replies took none."""
@@ -138,8 +159,10 @@ class Comparison:
         return f"seconds lack the replies that came from DSPy's cache ({told}): measure with cache=False"
 
     def _tables(self) -> list[tuple[list[str], list[list[str]]]]:
+        several = sum(system.change is not None for system in self.systems) > 1
+        header = [("p (Holm)" if several and name == "p" else name) for name in _ANSWERS]
         return [
-            (_ANSWERS, [_answers(system) for system in self.systems]),
+            (header, [_answers(system) for system in self.systems]),
             (_COSTS, [_costs(system) for system in self.systems]),
         ]
 
@@ -166,12 +189,13 @@ _COSTS = [
     "unsupported answers",
     "failed",
 ]
+_HOLM = "p is raised for {} comparisons with one system (Holm): below 0.05 is a 5% risk of any false one"
 _ORDER = (Action.CORRECT, Action.INCORRECT, Action.AMBIGUOUS)
 
 
 def _answers(system: System) -> list[str]:
     change = system.change
-    p = "-" if change is None else f"{change.p_value:.3f}" if change.p_value >= 0.001 else "<0.001"
+    p = "-" if system.p_holm is None else shown_p(system.p_holm).removeprefix("= ")
     return [
         system.name,
         str(system.quality),
@@ -203,7 +227,7 @@ def _costs(system: System) -> list[str]:
 
 
 def _difference(change: PairedDifference | None) -> str:
-    return "-" if change is None else f"{change.difference:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
+    return "-" if change is None else str(change)
 
 
 def _relative(system: System, name: str) -> str:

@@ -21,7 +21,7 @@ from crag_dspy.optimize.metrics.feedback import listed
 from crag_dspy.optimize.metrics.observed import abstained, answer_of, field_of
 from crag_dspy.optimize.metrics.score import Score
 from crag_dspy.optimize.runs.evaluation import Evaluation
-from crag_dspy.optimize.statistics.intervals import Interval, mean_interval
+from crag_dspy.optimize.statistics.intervals import MeanInterval, mean_interval
 from crag_dspy.passages import as_passages
 from crag_dspy.retrievers.adapt import as_retriever
 from crag_dspy.retrievers.chunking import chunk
@@ -107,7 +107,7 @@ def fact_score(supported: int, facts: int, gamma: float = 10) -> float:
 class FactSummary:
     """FActScore of a system: `score` over the questions it responded to (None when it responded to none)."""
 
-    score: Interval | None
+    score: MeanInterval | None
     responded: int
     questions: int
 
@@ -130,7 +130,7 @@ class FactSummary:
 
 
 def fact_summary(
-    scores: Evaluation | Iterable[Score], metric: str = "factscore", *, level: float = 0.95, seed: int = 0
+    scores: Evaluation | Iterable[Score], metric: str = "factscore", *, level: float = 0.95
 ) -> FactSummary:
     """The mean over the questions that were responded to, and how many were.
 
@@ -150,7 +150,7 @@ def fact_summary(
     if not pairs:
         raise ConfigError("there are no scores to sum up")
     answered = [value for value, silent in pairs if not silent]
-    interval = mean_interval(answered, level=level, seed=seed) if answered else None
+    interval = mean_interval(answered, level=level) if answered else None
     return FactSummary(interval, len(answered), len(pairs))
 
 

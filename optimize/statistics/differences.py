@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,13 @@ import numpy as np
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.statistics.intervals import (
-    are_signs,
+    Spread,
     check_level,
     checked_rows,
-    errors_of_signs,
+    few_or_normal,
     group_numbers,
-    mean_interval,
     spread_of,
+    student_bounds,
 )
 
 if TYPE_CHECKING:
@@ -107,19 +108,20 @@ def paired_difference(
     if samples < 1:
         raise ConfigError(f"samples must be at least 1, got {samples!r}")
     rows = np.round(new - old, 9)  # 0.3 - 0.2 and 0.2 - 0.1 are the same change
-    interval = mean_interval(rows, groups, level=level)
+    spread = spread_of(rows, groups)
+    low, high = _bounds(rows, spread, level)
     change = rows.mean(axis=0)
     return PairedDifference(
-        difference=interval.mean,
-        low=interval.low,
-        high=interval.high,
+        difference=spread.mean,
+        low=low,
+        high=high,
         level=level,
         p_value=_sign_flip(_group_sums(change, groups), samples, seed),
         better=int((change > 0).sum()),
         worse=int((change < 0).sum()),
         equal=int((change == 0).sum()),
-        groups=interval.groups,
-        detectable=_detectable(rows, groups, level),
+        groups=spread.groups,
+        detectable=_detectable(rows, spread, level),
     )
 
 
@@ -146,8 +148,8 @@ def _group_sums(change: Floats, groups: Groups | None) -> Floats:
 def _sign_flip(sums: Floats, samples: int, seed: int) -> float:
     """Exact up to 16 groups that changed. Beyond, of random flips and the one that was observed.
 
-    As `scipy.stats.permutation_test` with permutation_type "samples", which takes nine seconds for a thousand questions:
-    here the flips of equal changes are drawn together, by how many of them go up.
+    As `scipy.stats.permutation_test` with permutation_type "samples", which takes nine seconds for a thousand
+    questions: here the flips of equal changes are drawn together, by how many of them go up.
     """
     sizes, counts = np.unique(np.abs(sums), return_counts=True)
     observed, moved = abs(float(sums.sum())), len(sums)
@@ -162,9 +164,32 @@ def _sign_flip(sums: Floats, samples: int, seed: int) -> float:
     return (extreme + 1) / (samples + 1)
 
 
-def _detectable(rows: Floats, groups: Groups | None, level: float) -> float | None:
-    spread = spread_of(rows, groups)
-    error = errors_of_signs(rows, spread)[1] if are_signs(rows) else spread.error
+def _bounds(rows: Floats, spread: Spread, level: float) -> tuple[float, float]:
+    if not _are_signs(rows):
+        return student_bounds(spread, level)
+    centre, error = _smoothed(rows, spread)
+    reach = few_or_normal(spread, (1 + level) / 2) * error
+    return max(-1.0, centre - reach), min(1.0, centre + reach)
+
+
+def _are_signs(rows: Floats) -> bool:
+    """Whether all values are -1, 0 or 1: differences of right and wrong."""
+    return bool(np.isin(rows, (-1.0, 0.0, 1.0)).all())
+
+
+def _smoothed(rows: Floats, spread: Spread) -> tuple[float, float]:
+    """Centre and standard error of Bonett and Price's interval (2012) for values that are all -1, 0 or 1: as if one
+    question more had become better, and one worse. So 14 equal answers do not show that nothing differs.
+    """
+    up, down = float((rows == 1).mean()), float((rows == -1).mean())
+    worth = spread.worth(up + down - (up - down) ** 2)
+    better, worse, n = up * worth + 1, down * worth + 1, worth + 2
+    centre = (better - worse) / n
+    return centre, math.sqrt(max(0.0, ((better + worse) / n - centre**2) / n))
+
+
+def _detectable(rows: Floats, spread: Spread, level: float) -> float | None:
+    error = _smoothed(rows, spread)[1] if _are_signs(rows) else spread.error
     if error == 0 or spread.groups < 2:
         return None
     return (spread.quantile((1 + level) / 2) + spread.quantile(POWER)) * error

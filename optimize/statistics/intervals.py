@@ -4,9 +4,8 @@ Questions of one document stand or fall together, so what was drawn at random ar
 the jackknife's that leaves out a document at a time, and the interval Student's t on as many documents: with equally
 many questions each that is the t interval on document means. Without documents every question is its own.
 
-Shares at the edge have no spread: right in 14 of 14 does not mean always right. Where all values are 0 or 1 the interval
-is Wilson's (1927), and of differences between such values Bonett and Price's (2012), both on the number of questions
-that, drawn alone, would say as much as these do together.
+Shares at the edge have no spread: right in 14 of 14 does not mean always right. Where all values are 0 or 1 the
+interval is Wilson's (1927), on the number of questions that, drawn alone, would say as much as these do together.
 """
 
 from __future__ import annotations
@@ -127,20 +126,6 @@ def group_numbers(groups: Groups | None, n: int) -> npt.NDArray[np.int64]:
     return np.array([places.setdefault(group, len(places)) for group in groups], dtype=np.int64)
 
 
-def errors_of_signs(rows: Floats, spread: Spread) -> tuple[float, float]:
-    """Centre and standard error of Bonett and Price's interval for values that are all -1, 0 or 1."""
-    up, down = float((rows == 1).mean()), float((rows == -1).mean())
-    worth = spread.worth(up + down - (up - down) ** 2)
-    better, worse, n = up * worth + 1, down * worth + 1, worth + 2
-    centre = (better - worse) / n
-    return centre, math.sqrt(max(0.0, ((better + worse) / n - centre**2) / n))
-
-
-def are_signs(rows: Floats) -> bool:
-    """Whether all values are -1, 0 or 1: differences of right and wrong."""
-    return bool(np.isin(rows, (-1.0, 0.0, 1.0)).all())
-
-
 def checked_rows(name: str, values: Values) -> Floats:
     """Values as (rows, questions). Raises `ConfigError` naming a value that is not finite."""
     numbers = np.asarray(values, dtype=np.float64)
@@ -165,24 +150,24 @@ def _jackknifed(row: Floats, member: npt.NDArray[np.int64], count: int) -> float
     return float((count - 1) / count * ((without - without.mean()) ** 2).sum())
 
 
+def few_or_normal(spread: Spread, tail: float) -> float:
+    """The quantile for intervals that are made for the normal one; few groups want Student's."""
+    return float(ndtri(tail)) if spread.alone else spread.quantile(tail)
+
+
+def student_bounds(spread: Spread, level: float) -> tuple[float, float]:
+    """Student's interval of any values."""
+    reach = 0.0 if spread.error == 0 else spread.quantile((1 + level) / 2) * spread.error
+    return spread.mean - reach, spread.mean + reach
+
+
 def _bounds(rows: Floats, spread: Spread, level: float) -> tuple[float, float]:
-    tail = (1 + level) / 2
     if np.isin(rows, (0.0, 1.0)).all():
-        return _wilson(spread, _few_or_normal(spread, tail))
-    if are_signs(rows):
-        centre, error = errors_of_signs(rows, spread)
-        reach = _few_or_normal(spread, tail) * error
-        return max(-1.0, centre - reach), min(1.0, centre + reach)
-    reach = 0.0 if spread.error == 0 else spread.quantile(tail) * spread.error
-    low, high = spread.mean - reach, spread.mean + reach
+        return _wilson(spread, few_or_normal(spread, (1 + level) / 2))
+    low, high = student_bounds(spread, level)
     if rows.min() >= 0 and rows.max() <= 1:  # a share of something, such as F1
         return max(0.0, low), min(1.0, high)
     return low, high
-
-
-def _few_or_normal(spread: Spread, tail: float) -> float:
-    """These intervals are made for the normal quantile; few groups want Student's."""
-    return float(ndtri(tail)) if spread.alone else spread.quantile(tail)
 
 
 def _wilson(spread: Spread, z: float) -> tuple[float, float]:

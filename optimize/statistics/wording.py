@@ -8,6 +8,7 @@ from crag_dspy.optimize.statistics.intervals import FEW_GROUPS
 
 if TYPE_CHECKING:
     from crag_dspy.optimize.statistics.differences import PairedDifference
+    from crag_dspy.optimize.statistics.intervals import Groups
 
 
 def shown_p(p_value: float) -> str:
@@ -17,24 +18,22 @@ def shown_p(p_value: float) -> str:
     return f"= {p_value:.3f}" if p_value >= 0.001 else f"= {p_value:.4f}"
 
 
-def told_groups(n: int, groups: int, known: bool) -> str:
-    """What the intervals are over.
-
-    Args:
-        n, groups: numbers of questions and of documents.
-        known: whether the questions say what they belong to.
-    """
-    if not known:
-        return (
-            f"intervals are over {n} questions, as if none had a document in common: nothing says which do "
-            "(a field `document`, or `relevant_ids`)"
+def told_groups(n: int, groups: Groups | None) -> str:
+    """What the intervals of `n` questions are over; `groups` is what each belongs to, None where nothing says."""
+    documents = n if groups is None else len(set(groups))
+    if groups is None:
+        told = (
+            f"intervals are over {n} questions, as if no two were of one document: nothing says which are "
+            "(a field `document`, `relevant_ids`, or --by)"
         )
-    if groups == n and n > 1:
+    elif documents == 1 < n:
+        return f"all {n} questions are of one document: intervals are over them, and say nothing of other documents"
+    elif documents == n:
         told = f"intervals are over {n} questions, no two of one document"
     else:
-        told = f"intervals are over the {groups} documents of {n} questions"
-    if groups < FEW_GROUPS:
-        told += f": fewer than {FEW_GROUPS}, so they are wide, and lean on every single one"
+        told = f"intervals are over the {documents} documents of {n} questions"
+    if documents < FEW_GROUPS:
+        told += f"; with fewer than {FEW_GROUPS} they lean on every single one"
     return told
 
 

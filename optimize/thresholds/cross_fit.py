@@ -1,8 +1,8 @@
 """What a choice made on some questions is worth on others.
 
-The questions are dealt into folds, whole documents at a time; each fold is judged at what was chosen without it. Other
-folds would choose, and so judge, a little differently. The folds are dealt several times, and how far the results differ
-adds to the error of their mean: without that, an interval of 95% holds the truth in about 90% of cases.
+The questions are dealt into folds, whole documents at a time; each fold is judged at what was chosen without it.
+Other folds would choose, and so judge, a little differently. The folds are dealt several times, and how far the results
+differ adds to the error of their mean: without that, an interval of 95% holds the truth in about 90% of cases.
 """
 
 from __future__ import annotations
@@ -127,21 +127,21 @@ def cross_validate(
     def worth(pair: Thresholds, held: Ints) -> Floats:
         return devset.subset(held).values_at(pair.upper, pair.lower, policy)
 
-    repeats = _repeats(devset, policy, folds)
+    repeats = repeats_of(devset, policy, folds)
     found = cross_fit(devset.n, choose, worth, groups=groups, folds=folds, repeats=repeats, seed=seed)
     return CrossValidated(
         mean_interval(found.values, groups, level=level),
-        None
-        if before is None
-        else paired_difference(before, found.values, groups, level=level, seed=seed),
+        None if before is None else paired_difference(before, found.values, groups, level=level, seed=seed),
         found.choices,
     )
 
 
-def _repeats(devset: DevsetArrays, policy: str, folds: int) -> int:
-    """Fewer of a search that takes seconds: of thousands of passages under "vote"."""
+def repeats_of(devset: DevsetArrays, policy: str, searches: int) -> int:
+    """How often folds are dealt where each dealing takes so many searches: fewer where one takes seconds, as of
+    thousands of passages under "vote".
+    """
     if policy == "max":
         return REPEATS
     distinct = len(np.unique(devset.scores))
-    work = folds * (distinct + 1) * (distinct + devset.n)
+    work = searches * (distinct + 1) * (distinct + devset.n)
     return max(2, min(REPEATS, _WORK // work))

@@ -32,7 +32,7 @@ from crag_dspy.optimize.thresholds.landscape import best_placed, landscape
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from crag_dspy.optimize.thresholds.devset_arrays import Bools, Floats
+    from crag_dspy.optimize.thresholds.devset_arrays import Bools
     from crag_dspy.optimize.thresholds.landscape import Landscape
 
 
@@ -160,4 +160,3 @@ def best_thresholds(
         lower_range=pair.lower_range,
         devset=devset,
     )
-

@@ -198,7 +198,7 @@ def first_lower(cuts: Floats, upper: int) -> int:
 
 
 def best_placed(land: Landscape, keep: Thresholds | None = None) -> Placed:
-    """The best pair. Ties: `keep`, then fewer searches, then the widest gap of upper, then the widest plateau of lower."""
+    """The best pair. Ties: `keep`, fewer searches, the widest gap of upper, the widest plateau of lower."""
     totals = np.where(feasible(land.cuts), land.best_by_upper(), NEVER)
     if keep is not None:
         total = total_at(land, keep)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from crag_dspy.actions import Action
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.metrics.costs import Cost
 from crag_dspy.once import KnownCalls, calls_once, spared_seconds
+from crag_dspy.optimize.metrics.costs import Cost
 from crag_dspy.optimize.metrics.observed import field_of
 from crag_dspy.optimize.questions.groups import By, groups_of
 from crag_dspy.optimize.runs.evaluation import Asked, ask_program, check_devset, described, judge_answer
