@@ -2,8 +2,8 @@
 
 python tests/simulated_coverage.py --trials 1000      # prints the table of the README
 
-Questions come alone, or in 12 documents of 10 that stand or fall together. An interval of 95% should hold the truth in 95%
-of cases. Beside it stands what resampling single questions gives (for thresholds: of one cross-validation).
+Questions come alone, or in 12 documents of 10 that stand or fall together. An interval of 95% should hold the truth in
+95% of cases. Beside it stands what was before: single questions resampled, thresholds judged where they were chosen.
 """
 
 from __future__ import annotations

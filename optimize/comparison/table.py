@@ -124,7 +124,7 @@ class Comparison:
         for header, rows in self._tables():
             lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
             parts.append("\n".join("| " + " | ".join(row) + " |" for row in lines))
-        parts.append(" ".join(f"{note[0].upper()}{note[1:]}." for note in self._notes()))
+        parts.append(" ".join(f"{note}." for note in self._notes()))
         if self.few is not None:
             parts.append(self.few.markdown())
         return "\n\n".join(parts)

@@ -83,8 +83,6 @@ class Spread:
 
         Without any variance the groups are all that is known to be independent.
         """
-        if self.alone:
-            return float(self.n)
         if variance <= 0:
             return float(self.groups)
         return float(self.n) if self.error == 0 else min(self.n, variance / self.error**2 + 1)

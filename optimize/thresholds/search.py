@@ -48,6 +48,7 @@ class ThresholdSearch:
     Attributes:
         program: a copy of the program with the thresholds and the policy that are kept, and the grader that they
             were tried on.
+        candidate: a copy with the optimum in either case, for who judges it on yet other questions.
         best: the optimum of quality minus prices on these questions; the frontier is a method of it.
         quality: the mean metric at the optimum, before prices.
         before: the thresholds that the program had, and `value_before` what they were worth.
@@ -59,6 +60,7 @@ class ThresholdSearch:
     """
 
     program: dspy.Module
+    candidate: dspy.Module
     best: BestThresholds
     quality: float
     before: Thresholds
@@ -265,9 +267,14 @@ def thresholds_from(
     held_out = None
     if best.n > 1:
         held_out = cross_validate(best, folds, groups=outcomes.groups, keep=keep, before=was, seed=seed)
-    tuned = program.deepcopy()
-    found = ThresholdSearch(
-        program=tuned,
+    known = tuned_on(program)
+    candidate, kept = program.deepcopy(), program.deepcopy()
+    settings_of(candidate).update({"upper": best.upper, "lower": best.lower, "policy": policy, **known})
+    settings_of(kept).update(known)
+    better = held_out is not None and held_out.change is not None and held_out.change.improved
+    return ThresholdSearch(
+        program=candidate if better else kept,
+        candidate=candidate,
         best=best,
         quality=plain.value_at(best.upper, best.lower),
         before=before,
@@ -280,9 +287,6 @@ def thresholds_from(
         seed=seed,
         always={action: best.always(action) for action in Action},
     )
-    changes = {"upper": best.upper, "lower": best.lower, "policy": policy} if found.improved else {}
-    settings_of(tuned).update({**changes, **tuned_on(program)})
-    return found
 
 
 def tuned_on(program: dspy.Module) -> dict[str, str]:

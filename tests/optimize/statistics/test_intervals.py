@@ -84,6 +84,9 @@ def test_repeated_measurements_add_how_far_they_differ() -> None:
     between = rows.mean(axis=1).var(ddof=1) * 6 / 5
     interval = mean_interval(rows)
     assert interval.high - interval.mean == pytest.approx(stats.t.ppf(0.975, 29) * (within + between) ** 0.5)
+    right = (rows > 0).astype(float)  # of right and wrong too
+    wide, narrow = mean_interval(right), mean_interval(right[0])
+    assert wide.high - wide.low > 1.02 * (narrow.high - narrow.low)
     one = mean_interval(rows[0])
     same = mean_interval(np.stack([rows[0]] * 5))
     assert (same.low, same.high) == (pytest.approx(one.low), pytest.approx(one.high))
