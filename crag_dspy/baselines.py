@@ -15,21 +15,22 @@ import dspy
 from crag_dspy.actions import Action, Thresholds
 from crag_dspy.closed_book import ClosedBook
 from crag_dspy.crag import CRAG
-from crag_dspy.errors import ConfigError
+from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.flow import Call, Flow, adrive, drive
-from crag_dspy.generate import answered, as_generator, cited
+from crag_dspy.generate import answered, as_generator, cited, settled
 from crag_dspy.knowledge import compose
-from crag_dspy.passages import Passage, Strip
+from crag_dspy.passages import Origin, Passage, Strip
 from crag_dspy.retrievers.adapt import as_retriever
 from crag_dspy.self_rag.reflection import ReflectionSettings
 from crag_dspy.self_rag.reflective import SelfReflective
 from crag_dspy.settings import RetrievalSettings, Settings
-from crag_dspy.state.arguments import check_choice, check_question
+from crag_dspy.state.arguments import check_choice, check_question, check_whole
 from crag_dspy.state.saving import Saved
-from crag_dspy.steps import Retrieve
-from crag_dspy.text.abstain import abstention, is_abstention
-from crag_dspy.trace import Trace
+from crag_dspy.steps import Retrieve, Search
+from crag_dspy.text.replies import is_abstention
+from crag_dspy.trace import RETRIEVER, SEARCH, Trace
 from crag_dspy.usage import track_calls
+from crag_dspy.websearch.adapt import as_web_search
 
 
 class RAG(Saved):
@@ -39,14 +40,28 @@ class RAG(Saved):
         retrieve: whatever `as_retriever` reads; None means `dspy.settings.rm`.
         generate: as in `CRAG`.
         k: passages to retrieve; 0 answers from the language model alone.
+        search: a web search, asked with the question as it is, whose pages are read too; None reads none.
+        web_results: pages to ask for, >= 1.
 
     Returns (when called with `question=`):
         A prediction with the fields of CRAG's, so that the same metrics read both; `action` is None.
     """
 
-    def __init__(self, retrieve: Any = None, *, generate: Any = None, k: int = 10) -> None:
+    def __init__(
+        self,
+        retrieve: Any = None,
+        *,
+        generate: Any = None,
+        k: int = 10,
+        search: Any = None,
+        web_results: int = 5,
+    ) -> None:
         super().__init__()
         self.settings = RetrievalSettings(k=k)
+        check_whole("web_results", web_results)
+        web = as_web_search(search)
+        self.search = Search(web) if web is not None else None
+        self.web_results = web_results
         self.retrieve = Retrieve(as_retriever(retrieve))
         self.generate = as_generator(generate)
 
@@ -75,21 +90,33 @@ class RAG(Saved):
         check_question(question)
         trace = Trace(question, Thresholds(1.0, -1.0), "none")
         yield from self._retrieved(question, trace)
+        yield from self._searched(question, trace)
         evidence = [_whole(passage) for passage in trace.passages]
+        evidence += [_whole(page, "web") for page in trace.web_passages]
         trace.kept = evidence
         knowledge = compose(evidence)
         answer = yield from answered(self.generate, knowledge, question, len(evidence), trace)
-        trace.answer = answer if answer is not None else abstention(question)
         return dspy.Prediction(
-            answer=trace.answer,
+            answer=settled(answer, trace),
+            failed=trace.failed,
             action=None,
             evidence=evidence,
             knowledge=knowledge,
             grounded=bool(evidence) and answer is not None and not is_abstention(answer),
-            queries=[],
+            queries=trace.queries,
             warnings=trace.warnings,
             trace=trace,
         )
+
+    def _searched(self, question: str, trace: Trace) -> Flow:
+        if self.search is None:
+            return
+        trace.queries = [question]
+        with trace.timed("search"):
+            try:
+                trace.web_passages = yield Call(self.search, query=question, max_results=self.web_results)
+            except Exception as error:  # noqa: BLE001 - as in CRAG: a failing search is no page
+                trace.fault(SEARCH, cause_of(error), "web search failed")
 
     def _retrieved(self, question: str, trace: Trace) -> Flow:
         if not self.k:
@@ -98,9 +125,7 @@ class RAG(Saved):
             try:
                 trace.passages = yield Call(self.retrieve, query=question, k=self.k)
             except Exception as error:  # noqa: BLE001 - as in CRAG: a failing retriever is no passage
-                trace.warn(
-                    f"retrieval failed, going on without passages: {type(error).__name__}: {error}"[:400]
-                )
+                trace.fault(RETRIEVER, cause_of(error, self), "retrieval failed, going on without passages")
 
 
 class NoRetrieval(RAG):
@@ -143,7 +168,7 @@ class SelfRAG(RAG):
         check_question(question)
         trace = Trace(question, Thresholds(1.0, -1.0), "none")
         with trace.timed("decide"):
-            wanted = self.k > 0 and (yield from self.generate.demanded(question, trace.warn))
+            wanted = self.k > 0 and (yield from self.generate.demanded(question, trace))
         if not wanted:
             return (yield from _from_memory(self.generate, question, trace))
         yield from self._retrieved(question, trace)
@@ -187,14 +212,13 @@ class SelfCRAG(CRAG):
         settings = self.settings
         trace = Trace(question, settings.thresholds, settings.policy, self.corrective.grade.part.name)
         with trace.timed("decide"):
-            wanted = action is not None or (yield from self.generate.demanded(question, trace.warn))
+            wanted = action is not None or (yield from self.generate.demanded(question, trace))
         if not wanted:
             return (yield from _from_memory(self.generate, question, trace))
         found = yield Call(self.corrective, question=question, action=action)
         before, trace = trace, found.trace
         trace.seconds = {**before.seconds, **trace.seconds}
-        for warning in before.warnings:
-            trace.warn(warning)
+        trace.learn(before.warnings, before.faults)
         if not found.evidence and settings.no_evidence == "answer":
             return (yield from _from_memory(self.generate, question, trace))
         groups = [found.evidence] if found.evidence else []
@@ -212,9 +236,9 @@ def _reflective(generate: Any, tokens: bool | None, settings: dict[str, Any]) ->
 
 def _from_memory(generate: SelfReflective, question: str, trace: Trace) -> Flow:
     with trace.timed("generate"):
-        said = yield from generate.recalled(question, trace.warn)
-    answer = cited(said, 0, trace) if said else None
-    return _prediction(question, answer, [], trace, grounded=False)
+        said = yield from generate.recalled(question, trace)
+    answer = None if said is None else cited(said, 0, trace)
+    return _prediction(answer, [], trace, grounded=False)
 
 
 def _from_paragraphs(
@@ -224,22 +248,21 @@ def _from_paragraphs(
     texts = [generate.paragraph(strips) for strips in groups]
     with trace.timed("generate"):
         judged = yield Call(generate, context=texts, question=question)
-    for warning in judged.warnings:
-        trace.warn(warning)
+    trace.learn(judged.warnings, judged.faults)
     trace.reflections = judged.reflections
     evidence = [] if judged.paragraph is None else groups[judged.paragraph]
     answer = None if judged.paragraph is None else cited(judged.answer, len(evidence), trace)
     read = "\n".join(texts[each["paragraph"]] for each in judged.reflections)
-    return _prediction(question, answer, evidence, trace, grounded=judged.grounded, read=read)
+    return _prediction(answer, evidence, trace, grounded=judged.grounded, read=read)
 
 
 def _prediction(
-    question: str, answer: str | None, evidence: list[Strip], trace: Trace, *, grounded: bool, read: str = ""
+    answer: str | None, evidence: list[Strip], trace: Trace, *, grounded: bool, read: str = ""
 ) -> dspy.Prediction:
     trace.kept = evidence
-    trace.answer = answer if answer is not None else abstention(question)
     return dspy.Prediction(
-        answer=trace.answer,
+        answer=settled(answer, trace),
+        failed=trace.failed,
         action=trace.action,
         evidence=evidence,
         knowledge=compose(evidence),
@@ -263,5 +286,5 @@ def _check_names(settings: dict[str, Any]) -> None:
             )
 
 
-def _whole(passage: Passage) -> Strip:
-    return Strip(passage.text, 0, len(passage.text), None, passage, "internal")
+def _whole(passage: Passage, origin: Origin = "internal") -> Strip:
+    return Strip(passage.text, 0, len(passage.text), None, passage, origin)

@@ -11,8 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 import dspy
+from dspy.utils.exceptions import AdapterParseError
 
 from crag_dspy.actions import Action, decide
+from crag_dspy.errors import cause_of
 from crag_dspy.flow import Call, Flow, Together, adrive, drive
 from crag_dspy.graders.adapt import as_grader
 from crag_dspy.knowledge import compose, quoted
@@ -24,10 +26,12 @@ from crag_dspy.signatures.rewrite import RewriteQuery
 from crag_dspy.state.arguments import check_choice, check_question
 from crag_dspy.state.saving import Saved
 from crag_dspy.steps import Grade, Retrieve, Search
-from crag_dspy.trace import Trace
+from crag_dspy.trace import GRADER, MODEL, RETRIEVER, SEARCH, Trace
 from crag_dspy.usage import track_calls
 from crag_dspy.websearch.adapt import as_web_search
 from crag_dspy.websearch.query import clean_query
+
+REWRITE_FAILED = "the query rewrite failed, searching with the question itself"
 
 
 class CorrectiveRetriever(Saved):
@@ -41,7 +45,8 @@ class CorrectiveRetriever(Saved):
 
     Returns (when called with `question=`):
         A prediction with `action`, `evidence` (list of `Strip`), `knowledge` (str), `passages` (texts of the evidence),
-        `queries`, `warnings`, `trace`. `action=` forces a branch, which is how outcomes are collected.
+        `queries`, `warnings`, `trace` (with `faults`: the parts that did not work). `action=` forces a branch, which is
+        how outcomes are collected.
     """
 
     def __init__(
@@ -121,8 +126,8 @@ class CorrectiveRetriever(Saved):
         with trace.timed("retrieve"):
             try:
                 trace.passages = yield Call(self.retrieve, query=question, k=self.settings.k)
-            except Exception as error:  # noqa: BLE001 - DESIGN: a failing retriever is no passage, not a crash
-                trace.warn(f"retrieval failed, going on without passages: {_said(error)}")
+            except Exception as error:  # noqa: BLE001 - a failing retriever is no passage, not a crash
+                trace.fault(RETRIEVER, cause_of(error, self), "retrieval failed, going on without passages")
         return trace.passages
 
     def _graded(self, question: str, texts: Sequence[str], trace: Trace) -> Flow:
@@ -132,7 +137,7 @@ class CorrectiveRetriever(Saved):
             try:
                 return (yield Call(self.grade, question=question, texts=list(texts)))
             except Exception as error:  # noqa: BLE001 - a grader that is down judges nothing: never CORRECT
-                trace.warn(f"the grader failed, relevance is unknown: {_said(error)}")
+                trace.fault(GRADER, cause_of(error, self), "the grader failed, relevance is unknown")
         return [None] * len(texts)
 
     def _graded_strips(self, question: str, strips: Sequence[Strip], trace: Trace) -> Flow:
@@ -161,7 +166,7 @@ class CorrectiveRetriever(Saved):
             try:
                 pages = yield Call(self.search, query=query, max_results=self.settings.web_results)
             except Exception as error:  # noqa: BLE001 - typed inside the search; here every kind means no page
-                trace.warn(f"web search failed: {_said(error)}")
+                trace.fault(SEARCH, cause_of(error, self), "web search failed")
                 return []
         trace.web_passages = pages
         origin: Origin = "web"
@@ -174,10 +179,10 @@ class CorrectiveRetriever(Saved):
             with trace.timed("rewrite"):
                 try:
                     raw = (yield Call(self.rewrite, question=question)).query
-                except Exception as error:  # noqa: BLE001 - an unreadable rewrite must not cost the search
-                    trace.warn(
-                        f"the query rewrite failed, searching with the question itself: {_said(error)}"
-                    )
+                except AdapterParseError as error:  # a weak model's doing, and the question is a query too
+                    trace.warn(f"{REWRITE_FAILED}: {cause_of(error, self)}")
+                except Exception as error:  # noqa: BLE001 - a failing rewrite must not cost the search
+                    trace.fault(MODEL, cause_of(error, self), REWRITE_FAILED)
         query, notes = clean_query(raw, question)
         for note in notes:
             trace.warn(note)
@@ -213,8 +218,3 @@ def titled(passage: Passage, text: str) -> str:
 def _best(scores: Any) -> float | None:
     known = [score for score in scores if score is not None]
     return max(known) if known else None
-
-
-def _said(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__

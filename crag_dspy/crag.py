@@ -19,9 +19,9 @@ from crag_dspy.actions import Action
 from crag_dspy.corrective import CorrectiveRetriever
 from crag_dspy.errors import ConfigError
 from crag_dspy.flow import Call, Flow, adrive, drive
-from crag_dspy.generate import answered, as_generator
+from crag_dspy.generate import answered, as_generator, settled
 from crag_dspy.state.saving import Saved
-from crag_dspy.text.abstain import abstention, is_abstention
+from crag_dspy.text.replies import is_abstention
 from crag_dspy.usage import track_calls
 
 
@@ -35,7 +35,8 @@ class CRAG(Saved):
 
     Returns (when called with `question=`):
         A prediction with `answer`, `action`, `evidence`, `knowledge`, `grounded` (False when the answer rests on no
-        evidence), `queries`, `warnings` and `trace`. The question that is answered is always the original one.
+        evidence), `failed` (None, or what did not work and why, where that left the question without an answer: not
+        the same as declining), `queries`, `warnings` and `trace`. The question that is answered is the original one.
     """
 
     def __init__(
@@ -81,9 +82,9 @@ class CRAG(Saved):
         if evidence or self.settings.no_evidence == "answer":
             answer = yield from answered(self.generate, found.knowledge, question, len(evidence), found.trace)
         grounded = bool(evidence) and answer is not None and not is_abstention(answer)
-        found.trace.answer = answer if answer is not None else abstention(question)
         return dspy.Prediction(
-            answer=found.trace.answer,
+            answer=settled(answer, found.trace),
+            failed=found.trace.failed,
             action=found.action,
             evidence=evidence,
             knowledge=found.knowledge,

@@ -6,6 +6,33 @@ Errors inside one question never leave `CRAG.forward`: they become a warning on 
 
 from __future__ import annotations
 
+from typing import Any
+
+from crag_dspy.live.keys import without_keys
+
+
+def cause_of(error: BaseException, *parts: Any, limit: int = 300) -> str:
+    """What an error is and says, on one line of at most `limit` characters of message, without any key.
+
+    Args:
+        parts: what may hold a key besides those that `without_keys` knows: language models, modules that have some.
+    """
+    text = message_of(error, *parts)
+    return f"{type(error).__name__}: {text[:limit]}" if text else type(error).__name__
+
+
+def message_of(error: BaseException, *parts: Any) -> str:
+    """What an error says, on one line and without any key; empty when it says nothing."""
+    try:
+        said = str(error)
+    except Exception as another:  # noqa: BLE001 - an error whose text cannot be had is an error like others
+        said = f"(its message cannot be read: {type(another).__name__})"
+    # Before it is cut: half a key at the end would be known to nobody.
+    return " ".join(without_keys(said[:_LONGEST], *parts).split())
+
+
+_LONGEST = 20_000  # characters that are looked at; nobody reads on
+
 
 class CragError(Exception):
     """Root of the tree: `except CragError` catches what this library raises, and nothing else."""
@@ -45,6 +72,10 @@ class ReplayError(CragError):
 
 class OptimizerError(CragError):
     """An optimizer that failed: there is no new program, and the cause is in the message."""
+
+
+class OutageError(CragError):
+    """Several questions of an evaluation failed in a row: a part is down, or cannot work. What came before is kept."""
 
 
 class GraderError(CragError):

@@ -1,4 +1,8 @@
-"""From knowledge to an answer: one call of the generator that cannot crash a batch, and citations that hold."""
+"""From knowledge to an answer: one call of the generator that cannot crash a batch, and citations that hold.
+
+Declining and failing are two things. A question is declined when everything worked and the evidence is not there, or
+the language model says that it does not know. Where a part did not work, a question without an answer has failed.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,11 @@ from typing import Any
 
 import dspy
 
-from crag_dspy.errors import ConfigError
+from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.flow import Call, Flow
-from crag_dspy.knowledge import check_citations
 from crag_dspy.signatures.answer import ShortAnswer
-from crag_dspy.trace import Trace
+from crag_dspy.text.replies import abstention_for, check_citations, is_abstention, reply_text
+from crag_dspy.trace import MODEL, Trace
 
 
 def as_generator(generate: Any) -> dspy.Module:
@@ -35,33 +39,41 @@ def as_generator(generate: Any) -> dspy.Module:
 
 
 def answered(generate: dspy.Module, context: str, question: str, sources: int, trace: Trace) -> Flow:
-    """The generator's answer with its citations checked, or None with a warning when it gave none that can be read."""
+    """The generator's answer with its citations checked, or None with a fault when it gave none that can be read."""
     with trace.timed("generate"):
         try:
             prediction = yield Call(generate, context=context, question=question)
             answer = prediction.answer
+            # A generator with several calls, such as Self-RAG's, says which of them failed.
+            trace.learn((), getattr(prediction, "faults", None) or {})
         except Exception as error:
             if missing := no_lm_error(generate):
                 raise missing from error
-            trace.warn(
-                f"the language model gave no answer that can be read: {type(error).__name__}: {error}"[:400]
+            trace.fault(
+                MODEL, cause_of(error, generate), "the language model gave no answer that can be read"
             )
             return None
-    text = "" if answer is None else str(answer).strip()
-    if not text:
-        trace.warn("the language model gave an empty answer")
-        return None
-    return cited(text, sources, trace)
+    return cited(reply_text(answer, "answer"), sources, trace)
 
 
 def cited(text: str, sources: int, trace: Trace) -> str | None:
-    """An answer without the citations that point at nothing, which are told; None when nothing is left of it."""
+    """An answer without the citations that point at nothing, which are told; None, a fault, when nothing is left."""
     citations = check_citations(text, sources)
     trace.cited = list(citations.cited)
     if citations.dropped:
         numbers = ", ".join(f"[{n}]" for n in citations.dropped)
         trace.warn(f"the answer cited {numbers}, but there are {sources} sources: dropped")
+    if not citations.answer:
+        trace.fault(MODEL, "an empty answer", "the language model gave no answer that can be read")
     return citations.answer or None
+
+
+def settled(answer: str | None, trace: Trace) -> str:
+    """What is answered: without an answer a sentence that declines; the question failed where a part did not work."""
+    if trace.faults and (answer is None or is_abstention(answer)):
+        trace.failed = "; ".join(f"{part}: {cause}" for part, cause in trace.faults.items())
+    trace.answer = abstention_for(trace.question) if answer is None else answer
+    return trace.answer
 
 
 def no_lm(module: dspy.Module) -> bool:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+
+from crag_dspy.state.plain import Plain, plain
 
 Origin = Literal["internal", "web"]
 
@@ -18,12 +20,14 @@ SCORE_FIELDS = ("score", "probability", "prob", "similarity", "relevance_score")
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Plain):
     """A text that a retriever or a web search returned.
 
     `score` is the RETRIEVER's own, on the retriever's scale, and None when it gave none: it is never relevance
     (relevance is what the grader says), and a passage without a score is not a passage with score 0.
     """
+
+    SHOWN: ClassVar[str] = "id title url score text"
 
     text: str
     id: str = ""
@@ -40,24 +44,20 @@ class Passage:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: `id, title, url, score, text`, and `metadata` when there is any."""
-        plain: dict[str, Any] = {
-            "id": self.id,
-            "title": self.title,
-            "url": self.url,
-            "score": _plain(self.score),
-            "text": self.text,
-        }
-        return {**plain, "metadata": _plain(self.metadata)} if self.metadata else plain
+        shown = Plain.to_json(self)
+        return {**shown, "metadata": plain(self.metadata)} if self.metadata else shown
 
     toDict = to_json  # noqa: N815 - what `dspy.Prediction.toDict` asks of what it holds
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
+class Strip(Plain):
     """A piece of a passage: `passage.text[start:end] == text`, always.
 
     `score` is the grader's, in [-1, 1], or None when the grader could not judge it.
     """
+
+    SHOWN: ClassVar[str] = "text start end score origin"
 
     text: str
     start: int
@@ -72,16 +72,8 @@ class Strip:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with the source named rather than repeated whole."""
-        return {
-            "text": self.text,
-            "start": self.start,
-            "end": self.end,
-            "score": self.score,
-            "origin": self.origin,
-            "id": self.passage.id,
-            "title": self.passage.title,
-            "url": self.passage.url,
-        }
+        source = self.passage
+        return {**Plain.to_json(self), "id": source.id, "title": source.title, "url": source.url}
 
     toDict = to_json  # noqa: N815
 
@@ -176,19 +168,6 @@ def _build(fields: Mapping[str, Any], metadata: dict[str, Any]) -> Passage:
 def _attributes(item: Any) -> dict[str, Any]:
     names = (*TEXT_FIELDS, *SCORE_FIELDS, "id", "pid", "title", "url", "metadata")
     return {name: getattr(item, name) for name in names if hasattr(item, name)}
-
-
-def _plain(value: Any) -> Any:
-    """What JSON can hold of metadata: dates, arrays and the like as text, NaN and infinity as null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (str, int)):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(item) for item in value]
-    return str(value)
 
 
 def _number(value: Any) -> float | None:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, get_args
 
-from crag_dspy.errors import ConfigError
 from crag_dspy.passages import Origin, Passage, Strip
+from crag_dspy.state.arguments import check_choice, check_whole
 from crag_dspy.text.sentences import sentence_spans
 
 StripMode = Literal["sentence", "window", "passage"]
@@ -43,10 +43,8 @@ def decompose(text: str, mode: StripMode | str = "sentence", group: int = 1) -> 
     Returns:
         Character spans `(start, end)`: they cover the text, in order, without overlap. None for an empty text.
     """
-    if mode not in STRIP_MODES:
-        raise ConfigError(f"strip_mode must be one of {', '.join(STRIP_MODES)}, got {mode!r}")
-    if isinstance(group, bool) or not isinstance(group, int) or group < 1:
-        raise ConfigError(f"strip_size must be an integer of at least 1, got {group!r}")
+    check_choice("strip_mode", mode, STRIP_MODES)
+    check_whole("strip_size", group)
     if not text:
         return []
     if mode == "passage":

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from crag_dspy.actions import Action, Thresholds
 from crag_dspy.passages import Passage, Strip
+from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
     from rich.tree import Tree
 
+# Parts, as `Trace.faults` names them.
+RETRIEVER, GRADER, SEARCH, MODEL = "retriever", "grader", "web search", "language model"
+
 
 @dataclass
-class Trace:
+class Trace(Plain):
     """The record of one question.
 
     Attributes:
@@ -24,9 +28,17 @@ class Trace:
         forced: the action was given by the caller, not decided.
         kept, dropped: strips in evidence order, and the ones that refinement left out.
         reflections: of Self-RAG, what was answered from each passage and how it was judged.
+        faults: the parts that did not work, each with the cause, such as {"web search": "SearchQuotaError: ..."}.
+        failed: the same in one line where no answer could be given because of them; None where one was, or where
+            everything worked and the evidence is not there.
         seconds: wall time by step; the two sides of an ambiguous question overlap.
         lm_calls, lm_tokens: language model calls that reached the model, and tokens by kind.
     """
+
+    SHOWN: ClassVar[str] = (
+        "question answer action forced policy thresholds grader passages scores queries web_passages "
+        "kept dropped reflections cited warnings faults failed seconds lm_calls lm_tokens"
+    )
 
     question: str
     thresholds: Thresholds
@@ -44,6 +56,8 @@ class Trace:
     answer: str | None = None
     cited: list[int] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    faults: dict[str, str] = field(default_factory=dict)
+    failed: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     lm_calls: int = 0
     lm_tokens: dict[str, int] = field(default_factory=dict)
@@ -52,6 +66,17 @@ class Trace:
         """Record a warning, once."""
         if message not in self.warnings:
             self.warnings.append(message)
+
+    def fault(self, part: str, cause: str, consequence: str) -> None:
+        """Record that a part did not work: the first cause of each, and a warning with what follows from it."""
+        self.faults.setdefault(part, cause)
+        self.warn(f"{consequence}: {cause}")
+
+    def learn(self, warnings: Iterable[str], faults: Mapping[str, str]) -> None:
+        """Take over what a part of the work on this question recorded by itself."""
+        for warning in warnings:
+            self.warn(warning)
+        self.faults = {**faults, **self.faults}
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:
@@ -73,27 +98,12 @@ class Trace:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data. Seconds are rounded to a tenth of a millisecond, scores to six digits."""
-        return {
-            "question": self.question,
-            "answer": self.answer,
-            "action": self.action.value if self.action else None,
-            "forced": self.forced,
-            "policy": self.policy,
-            "thresholds": {"upper": self.thresholds.upper, "lower": self.thresholds.lower},
-            "grader": self.grader,
-            "passages": [passage.to_json() for passage in self.passages],
-            "scores": [None if score is None else round(score, 6) for score in self.scores],
-            "queries": list(self.queries),
-            "web_passages": [passage.to_json() for passage in self.web_passages],
-            "kept": [strip.to_json() for strip in self.kept],
-            "dropped": [strip.to_json() for strip in self.dropped],
-            **({"reflections": list(self.reflections)} if self.reflections else {}),
-            "cited": list(self.cited),
-            "warnings": list(self.warnings),
-            "seconds": {step: round(seconds, 4) for step, seconds in self.seconds.items()},
-            "lm_calls": self.lm_calls,
-            "lm_tokens": dict(self.lm_tokens),
-        }
+        shown = super().to_json()
+        shown["scores"] = [None if score is None else round(score, 6) for score in self.scores]
+        shown["seconds"] = {step: round(seconds, 4) for step, seconds in self.seconds.items()}
+        if not self.reflections:
+            del shown["reflections"]
+        return shown
 
     toDict = to_json  # noqa: N815 - what `dspy.Prediction.toDict` asks of what it holds
 

@@ -53,6 +53,8 @@ def as_tree(trace: Trace, dropped: int = 5, passages: int = 10) -> Tree:
         _more(strips, len(left_out) - dropped, "dropped")
     for warning in trace.warnings:
         tree.add(f"[yellow]warning[/] {_plain(warning)}")
+    if trace.failed is not None:
+        tree.add(f"[bold red]FAILED[/] {_plain(trace.failed)}")
     if trace.answer is not None:
         cited = "".join(f"[{n}]" for n in trace.cited if f"[{n}]" not in (trace.answer or ""))
         tree.add(f"answer [bold]{_plain(trace.answer)}[/] {escape(cited)}".rstrip())

@@ -16,6 +16,7 @@ import os
 import re
 import tempfile
 import threading
+import types
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 import pytest
 from capitals import capitals_devset, capitals_program, capitals_script  # noqa: F401 - fixtures of all tests
 from hypothesis import settings
+from model_server import ModelServer
 
 # A busy machine is not a failure: what a property test finds must not depend on how long an example takes.
 settings.register_profile("crag-dspy", deadline=None)
@@ -239,3 +241,17 @@ def scripted_lm() -> Callable[..., Any]:
         return lm
 
     return make
+
+
+@pytest.fixture
+def model_server(request: pytest.FixtureRequest) -> Iterator[ModelServer]:
+    """A `ModelServer` that plays the capitals' language model, its port closed."""
+    engine = ScriptedEngine(request.getfixturevalue("capitals_script"))
+
+    def reply(messages: list[dict[str, str]]) -> str:
+        said = [types.SimpleNamespace(role=one["role"], text=one["content"]) for one in messages]
+        return engine._text(read_request(types.SimpleNamespace(system=None, messages=said, config=None)))
+
+    server = ModelServer(reply)
+    yield server
+    server.close()

@@ -3,6 +3,9 @@
 crag-dspy ask "How long is the bridge?" --config crag.toml
 crag-dspy ask "How long is the bridge?" --index my-index --lm openai/gpt-4o-mini
 crag-dspy ask --config crag.toml --json < questions.txt
+
+The exit status is 0 when every question was answered or declined, and 1 when some failed: the language model could not
+be reached, refused, or wrote nothing that can be read. 2 is for what you can mend before: a missing file or part.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.commands.sealed import seal_cache
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,7 +25,9 @@ if TYPE_CHECKING:
 
     from crag_dspy.config.reading import Config
 
+EXAMPLE = 'crag-dspy ask "How long is the bridge?" --config crag.toml'
 ACTIONS = ("correct", "incorrect", "ambiguous")
+FAILED_QUESTION = 1  # the exit status
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,12 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Answer every question; returns 0 also when the answer is that the evidence is not there."""
+    """Answer every question; returns 0 also when the answer is that the evidence is not there, 1 when some failed."""
+    asked, failed = 0, 0
     questions = _questions(args.questions)
     config = _configured(args)
 
     from crag_dspy.config.reading import build, language_model
 
+    seal_cache()
     with language_model(config) as lm:
         if lm is None:
             raise ConfigError(
@@ -62,7 +70,13 @@ def run(args: argparse.Namespace) -> int:
             if not args.json:
                 show(prediction.trace)
             sys.stdout.flush()
-    return 0
+            asked += 1
+            if prediction.failed is not None:
+                failed += 1
+                sys.stderr.write(f"crag-dspy: {question!r} failed: {prediction.failed}\n")
+    if failed and asked > 1:
+        sys.stderr.write(f"crag-dspy: {failed} of {asked} questions failed\n")
+    return FAILED_QUESTION if failed else 0
 
 
 def show(trace: Any) -> None:
@@ -77,6 +91,7 @@ def _json(question: str, prediction: Any) -> str:
     plain = {
         "question": question,
         "answer": prediction.answer,
+        "failed": prediction.failed,
         "action": prediction.action.value,
         "grounded": prediction.grounded,
         "evidence": [strip.to_json() for strip in prediction.evidence],

@@ -28,6 +28,7 @@ from crag_dspy.commands.options import (
     read_metric,
     read_questions,
 )
+from crag_dspy.commands.paying import add_paying_arguments, paying
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from crag_dspy.optimize.comparison.table import Comparison
 
+EXAMPLE = "crag-dspy compare bench/questions.test.jsonl --config bench/crag.toml --systems rag,crag"
 SYSTEMS = "none,rag,crag"
 RUN = "runs/compare"
 TABLES = "comparison.md"
@@ -54,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_question_arguments(parser, split="dev", by=True)
     add_program_arguments(parser)
     add_metric_arguments(parser)
+    add_paying_arguments(parser)
     group = parser.add_argument_group("comparison")
     group.add_argument(
         "--systems",
@@ -113,13 +116,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare; returns 0."""
-    from crag_dspy.optimize.comparison.graders_compared import print_graders, tuned_thresholds
+    from crag_dspy.commands.compare_graders import print_graders, tuned_thresholds
     from crag_dspy.optimize.comparison.systems import systems_of
 
     wanted = read_names("--systems", args.systems)
     seeds = read_numbers("--seeds", args.seeds)
     asked = list(_tasks(args))
-    with opened_program(args) as program, _at_temperature(args.temperature):
+    with opened_program(args) as program, _at_temperature(args.temperature), paying(args):
         if args.graders is not None:
             return print_graders(args, program, read_names("--graders", args.graders), asked[0].examples)
         tuned = tuned_thresholds(
@@ -284,7 +287,7 @@ def _estimated(
 
 def _print(args: argparse.Namespace, compared: Mapping[str, Comparison]) -> None:
     """To stdout, and the tables into the folder."""
-    from crag_dspy.optimize.runs.folder import write_whole
+    from crag_dspy.state.files import write_whole
 
     several = len(compared) > 1
     tables = "\n\n".join(

@@ -1,7 +1,7 @@
 """`crag-dspy compile`: better prompts from your questions, within a budget, judged on questions they have not seen.
 
     crag-dspy compile --dry-run                                      # what it would cost; calls no language model
-    crag-dspy compile --optimizer mipro --budget 2000 --save crag.json
+    crag-dspy compile --optimizer mipro --budget 2000 --out crag.json
     crag-dspy compile train.jsonl --heldout dev.jsonl --config crag.toml --alternate
 
 The program is kept only if it is better beyond noise. Without arguments it is the sample: learned on its train
@@ -28,11 +28,13 @@ from crag_dspy.commands.options import (
     read_metric,
     read_questions,
 )
+from crag_dspy.commands.paying import add_paying_arguments, paying
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
     import dspy
 
+EXAMPLE = "crag-dspy compile train.jsonl --heldout dev.jsonl --config crag.toml --optimizer mipro"
 RUN = "runs/compile"
 # Names of `optimizers.OPTIMIZERS`, which is not imported here so that --help is quick.
 OPTIMIZERS = {
@@ -50,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_question_arguments(parser, split="train")
     add_program_arguments(parser)
     add_metric_arguments(parser)
+    add_paying_arguments(parser)
     group = parser.add_argument_group("compiling")
     group.add_argument(
         "--optimizer",
@@ -59,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="or DSPy's name of it, such as MIPROv2; default: bootstrap",
     )
     group.add_argument(
-        "--option",
+        "--set",
         action="append",
         metavar="NAME=VALUE",
         help="of the optimizer, such as max_bootstrapped_demos=2; may be repeated",
@@ -87,21 +90,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--dry-run", action="store_true", help="say what it would cost, and stop")
     group.add_argument("--run", default=RUN, metavar="FOLDER", help=f"keeps what comes out (default: {RUN})")
     group.add_argument("--fresh", action="store_true", help="throw away what the folder has")
-    group.add_argument("--save", metavar="FILE", help="write the program that is kept to this file too")
+    group.add_argument("--out", metavar="FILE", help="write the program that is kept to this file too")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(args: argparse.Namespace) -> int:
     """Compile; returns 0 whichever program is kept."""
-    check_target(args.save)
-    options = _options(args.option)
+    check_target(args.out)
+    options = _options(args.set)
     trainset, heldout = read_questions(args), _heldout(args)
     metric = read_metric(args)
 
     from crag_dspy.optimize.prompts.compiling import compile_job
     from crag_dspy.optimize.prompts.job import CompileJob
 
-    with opened_program(args) as program, _cached_replies(args):
+    with opened_program(args) as program, _cached_replies(args), paying(args):
         job = CompileJob(
             program,
             trainset,
@@ -127,13 +130,13 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"{job.estimate}\n")
         with contextlib.redirect_stdout(sys.stderr):  # DSPy's optimizers print their progress
             compiled = compile_job(job)
-        if args.save:
-            compiled.program.save(args.save)
+        if args.out:
+            compiled.program.save(args.out)
     told = json.dumps(compiled.to_json(), ensure_ascii=False) if args.json else str(compiled)
     sys.stdout.write(told + "\n")
     sys.stderr.write(f"Kept in {args.run}: open {args.run}/report.html\n")
-    if args.save:
-        sys.stderr.write(f"Program saved to {args.save}.\n")
+    if args.out:
+        sys.stderr.write(f"Program saved to {args.out}.\n")
     return 0
 
 
@@ -168,7 +171,7 @@ def _options(given: list[str] | None) -> dict[str, Any]:
     for text in given or []:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise ConfigError(f"--option must be like max_bootstrapped_demos=2, got {text!r}")
+            raise ConfigError(f"--set must be like max_bootstrapped_demos=2, got {text!r}")
         try:
             options[name.replace("-", "_")] = json.loads(value)
         except ValueError:

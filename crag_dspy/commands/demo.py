@@ -13,7 +13,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.text.abstain import is_abstention
+from crag_dspy.text.replies import is_abstention
 
 if TYPE_CHECKING:
     import argparse
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from crag_dspy.commands.demo_systems import Systems
 
 # Test questions chosen to show every path: answers in the knowledge base, on the web, in both and nowhere.
+EXAMPLE = "crag-dspy demo --json --lang en --limit 20"
 SHOWN = (
     "q-en-128",
     "q-en-126",

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.text.abstain import is_abstention
 from crag_dspy.text.matching import contains_answer
+from crag_dspy.text.replies import is_abstention
 
 if TYPE_CHECKING:
     from crag_dspy.commands.demo_systems import Systems

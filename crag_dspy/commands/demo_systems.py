@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from crag_dspy.baselines import RAG, NoRetrieval
+from crag_dspy.commands.sealed import seal_cache
 from crag_dspy.config.reading import build_part, language_model, read_config
 from crag_dspy.crag import CRAG
 from crag_dspy.graders.loading import shipped
@@ -68,6 +69,7 @@ def open_systems(
     config = read_config(parts, Path("command line"))
     judge = build_part(config, "grader")
     knowledge, web = sample_indexes(embedder, cache)
+    seal_cache()
     with language_model(config) as model:
         count, unit = token_counter(model)
         crag = CRAG(knowledge, judge, IndexSearch(web), **SETTINGS)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from crag_dspy.commands.doctor_checks import Finding
 
+EXAMPLE = "crag-dspy doctor --config crag.toml"
 _MARKS = {
     "ok": "[green]ok[/]",
     "missing": "[red]missing[/]",

@@ -1,6 +1,6 @@
 """`crag-dspy index`: build or update an index on disk.
 
-    crag-dspy index documents/ --to my-index --embedder minilm
+    crag-dspy index documents/ --out my-index --embedder minilm
 
 Running it again updates the index: documents that changed are replaced, those that did not are not embedded
 again. Documents that the source no longer has stay, unless --prune says otherwise: an index may have many sources.
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from crag_dspy.retrievers.local import Imported, LocalIndex
 
+EXAMPLE = "crag-dspy index documents/ --out my-index --embedder minilm"
 DEFAULT_EMBEDDER = "minilm"
 DEFAULT_CHUNK_WORDS = 200
 
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ".md file, or a folder of such files",
     )
     parser.add_argument(
-        "--to", required=True, metavar="FOLDER", help="the index; made unless it exists; or weaviate"
+        "--out", required=True, metavar="FOLDER", help="the index; made unless it exists; or weaviate"
     )
     parser.add_argument(
         "--embedder",
@@ -57,14 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Import `args.source` into the folder `args.to`, or move it to Weaviate; returns 0, or 130 when interrupted."""
-    if args.to == to_weaviate.TARGET:
+    """Import `args.source` into the folder `args.out`, or move it to Weaviate; returns 0, or 130 when interrupted."""
+    if args.out == to_weaviate.TARGET:
         return to_weaviate.move(args)
     from crag_dspy.retrievers.documents import count_documents, document_ids
 
     started = time.perf_counter()
     total = count_documents(args.source)  # a source that cannot be read leaves no half-made index behind
-    index = _opened(Path(args.to), args.embedder, args.chunk_words)
+    index = _opened(Path(args.out), args.embedder, args.chunk_words)
     removed = 0
     try:
         imported = index.add_from(args.source, total=total)
@@ -72,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
             removed = index.delete(index.documents() - document_ids(args.source))
     except KeyboardInterrupt:
         sys.stderr.write(
-            f"\ninterrupted: {args.to} holds {len(index)} passages so far and can be used. "
+            f"\ninterrupted: {args.out} holds {len(index)} passages so far and can be used. "
             f"The same command goes on where it stopped.\n"
         )
         return 130

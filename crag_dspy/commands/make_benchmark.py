@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from crag_dspy.optimize.questions.squad_benchmark import Articles, Benchmark
 
 ABOUT, CONFIG = "benchmark.json", "crag.toml"
+EXAMPLE = "crag-dspy make-benchmark xquad.en.json --out bench"
 FILES = {"kb": "kb.jsonl", "web": "web.jsonl", "dev": "questions.dev.jsonl", "test": "questions.test.jsonl"}
 INDEXES = {"kb": "kb.index", "web": "web.index"}
 
@@ -77,8 +78,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="of articles that both have (default: 0); the rest is in neither",
     )
-    parser.add_argument("--dev", type=int, metavar="N", help="dev questions (default: all there are)")
-    parser.add_argument("--test", type=int, metavar="N", help="test questions (default: all there are)")
+    parser.add_argument("--dev-limit", type=int, metavar="N", help="dev questions (default: all there are)")
+    parser.add_argument("--test-limit", type=int, metavar="N", help="test questions (default: all there are)")
     parser.add_argument(
         "--test-share", type=float, default=0.6, metavar="SHARE", help="of questions for test (default: 0.6)"
     )
@@ -114,8 +115,8 @@ def run(args: argparse.Namespace) -> int:
         web=args.web,
         both=args.both,
         test_share=args.test_share,
-        dev=args.dev,
-        test=args.test,
+        dev=args.dev_limit,
+        test=args.test_limit,
         articles=_articles(args),
         seed=args.seed,
     )

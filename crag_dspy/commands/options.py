@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.commands.sealed import seal_cache
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ def opened_program(args: argparse.Namespace) -> Iterator[Any]:
         config = replace(
             config, parts={**config.parts, **read_config({"lm": table}, Path("command line")).parts}
         )
+    seal_cache()
     with language_model(config) as lm:
         if lm is None:
             raise ConfigError(
@@ -178,9 +180,9 @@ def check_target(file: str | None) -> None:
 
     path = Path(file).expanduser()
     if path.suffix != ".json":
-        raise ConfigError(f"--save must be a .json file, got {file}")
+        raise ConfigError(f"--out must be a .json file, got {file}")
     if not path.parent.is_dir():
-        raise ConfigError(f"--save {file}: there is no folder {path.parent}")
+        raise ConfigError(f"--out {file}: there is no folder {path.parent}")
 
 
 def recorded(args: argparse.Namespace) -> dict[str, Any]:

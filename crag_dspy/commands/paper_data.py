@@ -42,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
     """Check and compare; returns 1 when a file was refused, else 0."""
     if args.limit < 0:
         raise ConfigError(f"--limit must be at least 0, got {args.limit}")
+    from crag_dspy.files.paper import TASKS, paper_data, read_paper
     from crag_dspy.optimize.comparison.paper_refinement import refined_beside
-    from crag_dspy.optimize.questions.paper_files import TASKS, paper_data, read_paper
 
     home = paper_data(args.folder)
     files = [_checked(task, kind, home) for task in TASKS if (home / task).is_dir() for kind in _kinds()]
@@ -60,13 +60,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _kinds() -> Sequence[str]:
-    from crag_dspy.optimize.questions.paper_files import KINDS
+    from crag_dspy.files.paper import KINDS
 
     return KINDS
 
 
 def _checked(task: str, kind: str, home: Any) -> dict[str, Any]:
-    from crag_dspy.optimize.questions.paper_files import read_paper
+    from crag_dspy.files.paper import read_paper
     from crag_dspy.text.matching import words
 
     said: dict[str, Any] = {

@@ -8,17 +8,19 @@ from __future__ import annotations
 import argparse
 import sys
 
+EXAMPLE = "crag-dspy report runs/thresholds"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "run", metavar="RUN", help="the folder of thresholds, compile, compare or an evaluation"
     )
-    parser.add_argument("--to", metavar="FILE", help="default: report.html in the folder")
+    parser.add_argument("--out", metavar="FILE", help="default: report.html in the folder")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the report and print where it is; returns 0."""
     from crag_dspy.optimize.report.page import write_report
 
-    sys.stdout.write(f"{write_report(args.run, args.to)}\n")
+    sys.stdout.write(f"{write_report(args.run, args.out)}\n")
     return 0

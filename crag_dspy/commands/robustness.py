@@ -27,6 +27,7 @@ from crag_dspy.errors import ConfigError
 if TYPE_CHECKING:
     from crag_dspy.optimize.comparison.robustness import Robustness
 
+EXAMPLE = "crag-dspy robustness bench/questions.test.jsonl --config bench/crag.toml --rates 0,0.5,1"
 SYSTEMS = "rag,crag"
 RATES = "0,0.2,0.4,0.6,0.8,1"
 RUN = "runs/robustness"

@@ -1,7 +1,7 @@
 """`crag-dspy thresholds`: the best thresholds on your questions, exactly.
 
     crag-dspy thresholds                                    # the sample's dev questions
-    crag-dspy thresholds dev.jsonl --config crag.toml --price-search 0.05 --save crag.json
+    crag-dspy thresholds dev.jsonl --config crag.toml --price-search 0.05 --out crag.json
 
 Every question is run at most three times, whatever number of thresholds is tried. The runs are kept in a
 folder: the same command goes on where it stopped, and another price or policy takes no further run.
@@ -24,6 +24,7 @@ from crag_dspy.commands.options import (
     read_questions,
     recorded,
 )
+from crag_dspy.commands.paying import add_paying_arguments, paying
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from crag_dspy.optimize.thresholds.frontier import FrontierPoint
 
+EXAMPLE = "crag-dspy thresholds dev.jsonl --config crag.toml --price-search 0.05 --out crag.json"
 RUN = "runs/thresholds"
 _SHOWN = 12  # points of the frontier
 
@@ -39,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_question_arguments(parser, split="dev", by=True)
     add_program_arguments(parser)
     add_metric_arguments(parser)
+    add_paying_arguments(parser)
     group = parser.add_argument_group("search")
     group.add_argument("--policy", choices=("max", "vote"), help="default: the program's")
     group.add_argument(
@@ -54,14 +57,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--run", default=RUN, metavar="FOLDER", help=f"keeps the runs (default: {RUN})")
     group.add_argument("--fresh", action="store_true", help="throw away what the folder has")
     group.add_argument(
-        "--save", metavar="FILE", help="write the program with its new settings to this file too"
+        "--out", metavar="FILE", help="write the program with its new settings to this file too"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(args: argparse.Namespace) -> int:
     """Search; returns 0."""
-    check_target(args.save)
+    check_target(args.out)
     axes = _axes(args.grid)
     examples = read_questions(args)
     metric = read_metric(args)
@@ -80,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         "seed": args.seed,
         "by": args.by,
     }
-    with opened_program(args) as program:
+    with opened_program(args) as program, paying(args):
         if axes:
             gridded = grid(program, examples, metric, axes, **common)
             told, plain, best = str(gridded), gridded.to_json(), gridded.program
@@ -96,16 +99,14 @@ def run(args: argparse.Namespace) -> int:
             told = f"{found}\n{_frontier(found.frontier, found.best.n, found.metric)}"
             plain, best = found.to_json(), found.program
             write_report(args.run)
-        if args.save:
-            best.save(args.save)
+        if args.out:
+            best.save(args.out)
     if args.json:
         sys.stdout.write(json.dumps(plain, ensure_ascii=False) + "\n")
         return 0
     sys.stdout.write(told + "\n")
     page = "" if axes else f": open {args.run}/report.html"
-    sys.stderr.write(
-        f"Kept in {args.run}{page}\n" + (f"Program saved to {args.save}.\n" if args.save else "")
-    )
+    sys.stderr.write(f"Kept in {args.run}{page}\n" + (f"Program saved to {args.out}.\n" if args.out else ""))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`crag-dspy index my-index --to weaviate --url http://localhost:8080 --collection Docs`: move a LocalIndex over.
+"""`crag-dspy index my-index --out weaviate --url http://localhost:8080 --collection Docs`: move a LocalIndex over.
 
 Passages keep their ids, titles, urls, metadata and vectors, so nothing is embedded again. Run again, it goes on where
 it stopped: an object's id is made from the passage's, and what is there already and equal is left alone.
@@ -27,9 +27,9 @@ TOKENIZATIONS = {"zh": "gse_ch", "ja": "kagome_ja"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(f"--to {TARGET}, with an index as the source")
+    group = parser.add_argument_group(f"--out {TARGET}, with an index as the source")
     group.add_argument("--url", help="such as http://localhost:8080; its key is read from WEAVIATE_API_KEY")
-    group.add_argument("--grpc-port", type=int, default=50051)
+    group.add_argument("--grpc-port", type=int, default=50051, metavar="N", help="of the same host")
     group.add_argument("--cloud", action="store_true", help="the URL is a cluster of Weaviate Cloud")
     group.add_argument(
         "--collection", metavar="NAME", help="made unless it exists; one that exists is not changed"
@@ -56,10 +56,10 @@ def move(args: argparse.Namespace) -> int:
 
     for name in ("url", "collection"):
         if not getattr(args, name):
-            raise ConfigError(f"--to {TARGET} needs --{name}")
+            raise ConfigError(f"--out {TARGET} needs --{name}")
     if not (args.source / FILE).exists():
         raise ConfigError(
-            f"--to {TARGET} moves an index: make one with crag-dspy index {args.source} --to FOLDER"
+            f"--out {TARGET} moves an index: make one with crag-dspy index {args.source} --out FOLDER"
         )
     # The vectors come with the passages: neither side needs the embedder that made them.
     index = LocalIndex.open(args.source, mode="text")
@@ -92,7 +92,7 @@ def _store(args: argparse.Namespace) -> WeaviateRetriever:
 
 
 def _warn_of_script(index: LocalIndex) -> None:
-    from crag_dspy.text.sentences import language_of
+    from crag_dspy.text.scripts import language_of
 
     scripts = {language_of(passage.text) for passage in islice(index.passages(), LOOKED_AT)}
     fitting = [TOKENIZATIONS[script] for script in sorted(scripts & set(TOKENIZATIONS), reverse=True)]

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationInfo
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.live.keys import remember
 
 
 def _beside(value: str, info: ValidationInfo) -> Path:
@@ -62,6 +63,7 @@ def environment_key(name: str | None) -> str | None:
     if name is None:
         return None
     if key := os.environ.get(name, "").strip():
+        remember(key)  # whatever the variable is called
         return key
     raise ConfigError(f"key_env names the environment variable {name}, which is not set")
 

@@ -29,21 +29,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import ValidationError
 
 from crag_dspy.config.parts import DEFAULT_KINDS, KINDS, Part, make_adapter
 from crag_dspy.errors import ConfigError
+from crag_dspy.live.keys import SECRET_NAME
 
 if TYPE_CHECKING:
     from crag_dspy.crag import CRAG
 
-_SECRET_NAME = re.compile(r"(?:^|_)(?:key|token|secret|password|passwd|authorization|credentials?)$", re.I)
+# What providers' keys look like, whatever they are called here.
 _SECRET_VALUE = re.compile(
-    r"\b(?:sk-|tvly-|gsk_|xai-|hf_|ghp_|AIza|Bearer )(?=[A-Za-z0-9_-]*\d)[A-Za-z0-9_-]{16,}"
+    r"\b(?:sk-|pk-|tvly-|gsk_|xai-|hf_|ghp_|github_pat_|AIza|AKIA|eyJ|Bearer )(?=[\w.-]*\d)[\w.-]{12,}"
 )
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HEX = re.compile(r"(?=.*\d)[0-9A-Fa-f]{32,}")
+# Hexadecimal, or letters and digits without a break: nobody calls a variable so.
+_NO_NAME = re.compile(r"[0-9A-Fa-f]{16,}|(?=[^_]*\d)[A-Za-z0-9]{20,}")
+_FIX = "keys come from the environment only: set the variable, and name it with key_env if it is not the usual one"
 
 
 @dataclass(frozen=True)
@@ -84,13 +89,13 @@ def read_config(plain: Mapping[str, Any], path: Path) -> Config:
     from crag_dspy.settings import Settings
 
     tables = [*KINDS, "settings", "program"]
+    _refuse_secrets(plain, path, ())
     for name, value in plain.items():
         if name not in tables:
             raise ConfigError(f"{path}: unknown table [{name}]{_nearest(name, tables)}")
         if not isinstance(value, str if name == "program" else dict):
             wanted = "the path of a saved program" if name == "program" else f"a table: write [{name}]"
             raise ConfigError(f"{path}: {name} must be {wanted}, got {value!r}")
-    _refuse_secrets(plain, path, ())
     settings = dict(plain.get("settings", {}))
     try:
         Settings().update(settings)
@@ -198,23 +203,58 @@ def _refuse_secrets(value: Any, path: Path, place: tuple[str, ...]) -> None:
     """No key may stand in the file; the messages never repeat one."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
+            if _looks_like_a_key(str(name)):
+                within = f"in [{place[0]}]" if place else "of a table"
+                raise ConfigError(f"{path}: a name {within} looks like a key: {_FIX}")
             _refuse_secrets(inner, path, (*place, str(name)))
         return
+    table, key = place[0], ".".join(place[1:])
+    where = f"{path}: [{table}] {key}" if key else f"{path}: {table}"
+    of_variables = place[-1] == "key_env" or "headers" in place[1:-1]
+    # In filters, names are the user's own fields.
+    called = [name for name in place if name != "headers" or name is place[-1]]
+    if (
+        "filters" not in place
+        and any(map(SECRET_NAME.search, called))
+        and not of_variables
+        and not _is_small(value)
+    ):
+        raise ConfigError(f"{where} looks like a key: {_FIX}")
     if isinstance(value, list):
         for inner in value:
             _refuse_secrets(inner, path, place)
         return
-    table, key = place[0], ".".join(place[1:])
-    where = f"{path}: [{table}] {key}"
-    fix = "keys come from the environment only: set the variable, and name it with key_env if it is not the usual one"
-    if place[-1] == "key_env" or "headers" in place[:-1]:
-        if not isinstance(value, str) or not _VARIABLE.fullmatch(value) or _SECRET_VALUE.search(value):
+    if of_variables:
+        if not isinstance(value, str) or not _VARIABLE.fullmatch(value) or _is_no_name(value):
             raise ConfigError(f"{where} must be the NAME of an environment variable, not a key")
-        return
-    named = (
-        _SECRET_NAME.search(place[-1]) and "filters" not in place
-    )  # there, names are the user's own fields
-    if named or (isinstance(value, str) and _SECRET_VALUE.search(value)):
-        raise ConfigError(f"{where} looks like a key: {fix}")
-    if isinstance(value, str) and "://" in value and urlsplit(value).password is not None:
-        raise ConfigError(f"{where} has a password in its address: {fix}")
+    elif isinstance(value, str) and _looks_like_a_key(value):
+        raise ConfigError(f"{where} looks like a key: {_FIX}")
+    elif isinstance(value, str) and ("://" in value or "?" in value) and (kept := _secret_of_address(value)):
+        raise ConfigError(f"{where} has {kept} in its address: {_FIX}")
+
+
+def _is_small(value: Any) -> bool:
+    """A number or a flag that no key could be: a misspelt option, then."""
+    return isinstance(value, (bool, float)) or (isinstance(value, int) and abs(value) < 10**7)
+
+
+def _looks_like_a_key(value: str) -> bool:
+    return _SECRET_VALUE.search(value) is not None or _HEX.fullmatch(value) is not None
+
+
+def _is_no_name(value: str) -> bool:
+    return _looks_like_a_key(value) or _NO_NAME.fullmatch(value) is not None
+
+
+def _secret_of_address(address: str) -> str | None:
+    """What an address must not hold: a user or password, or a parameter that is one or is called so."""
+    try:
+        parts = urlsplit(address)
+        if parts.username is not None or parts.password is not None:
+            return "a user or a password"
+        given = parse_qsl(f"{parts.query}&{parts.fragment}", keep_blank_values=True)
+    except ValueError:
+        return "something that is no address"
+    if any(SECRET_NAME.search(name) or _is_no_name(name) or _is_no_name(value) for name, value in given):
+        return "a key"
+    return None

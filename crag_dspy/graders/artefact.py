@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from crag_dspy.actions import Policy, Thresholds
 from crag_dspy.errors import ArtefactError
+from crag_dspy.state.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -279,7 +280,7 @@ def _write_spec(folder: Path, spec: GraderSpec) -> GraderSpec:
     whole = spec.model_copy(update={"files": found, "fingerprint": spec.fingerprint_with(found)})
     whole = GraderSpec.model_validate(whole.model_dump())
     text = json.dumps(whole.model_dump(mode="json"), indent=2, ensure_ascii=False)
-    (folder / SPEC_FILE).write_text(text + "\n", encoding="utf-8")
+    write_whole(folder / SPEC_FILE, text + "\n")
     return whole
 
 

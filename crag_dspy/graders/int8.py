@@ -20,19 +20,24 @@ SCALE = ".scale"
 
 def quantise(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Matrices to int8 rows with their scales; vectors and scalars to fp32. The largest of a row is exact."""
-    import torch
 
     stored: dict[str, torch.Tensor] = {}
     for name, tensor in state.items():
         if tensor.ndim != 2 or not tensor.is_floating_point():
             stored[name] = tensor.float().contiguous() if tensor.is_floating_point() else tensor.contiguous()
             continue
-        rows = tensor.float()
-        scale = rows.abs().amax(dim=1) / 127
-        safe = torch.where(scale > 0, scale, torch.ones_like(scale))
-        stored[name] = (rows / safe[:, None]).round().clamp(-127, 127).to(torch.int8).contiguous()
-        stored[name + SCALE] = scale.contiguous()
+        stored[name], stored[name + SCALE] = quantised_rows(tensor)
     return stored
+
+
+def quantised_rows(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """(int8 of the same shape, one fp32 scale a row); a row of zeros has the scale 0."""
+    import torch
+
+    rows = matrix.float()
+    scale = rows.abs().amax(dim=1) / 127
+    safe = torch.where(scale > 0, scale, torch.ones_like(scale))
+    return (rows / safe[:, None]).round().clamp(-127, 127).to(torch.int8), scale
 
 
 def dequantise(stored: Mapping[str, torch.Tensor], source: str) -> dict[str, torch.Tensor]:

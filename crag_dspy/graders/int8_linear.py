@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.graders.int8 import quantised_rows
 
 # Read once a text and not once a token: nothing to win, and the score is read off them.
 EXACT = ("lm_head", "classification_head")
@@ -24,21 +25,19 @@ class Int8Linear(nn.Module):
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
-        rows = layer.weight.detach().float()
-        scale = rows.abs().amax(dim=1).clamp(min=1e-12) / 127
+        rows, scale = quantised_rows(layer.weight.detach())
         # Transposed as the product reads it, and into memory of its own: a view of one column has strides that the
         # product misreads. T5 looks at the dtype of `weight` before it calls a layer.
         weight = torch.empty(layer.in_features, layer.out_features, dtype=torch.int8)
-        self.register_buffer("weight", weight.copy_((rows / scale[:, None]).round().t()))
+        self.register_buffer("weight", weight.copy_(rows.t()))
         self.register_buffer("scale", scale)
         self.bias = layer.bias
 
     def forward(self, states: Tensor) -> Tensor:
         """(..., in) to (..., out), in fp32."""
-        tokens = states.reshape(-1, states.shape[-1])
-        size = tokens.abs().amax(dim=1, keepdim=True).clamp_(min=1e-12).mul_(1 / 127)
-        whole = torch._int_mm((tokens / size).round_().to(torch.int8), self.weight)
-        out = whole.to(torch.float32).mul_(size).mul_(self.scale)
+        tokens, size = quantised_rows(states.reshape(-1, states.shape[-1]))
+        whole = torch._int_mm(tokens, self.weight)
+        out = whole.to(torch.float32).mul_(size[:, None]).mul_(self.scale)
         if self.bias is not None:
             out = out + self.bias
         return out.view(*states.shape[:-1], -1)

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from crag_dspy.errors import ConfigError, GraderError
+from crag_dspy.errors import ConfigError, GraderError, cause_of
 from crag_dspy.graders.scale import EMPTY_SCORE
 from crag_dspy.knowledge import as_data
 from crag_dspy.signatures.grade import GradeRelevance
 from crag_dspy.state.arguments import check_whole
-from crag_dspy.text.verdict import read_verdict
+from crag_dspy.text.replies import read_relevance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-__all__ = ["LMGrader", "read_verdict"]
 
 logger = logging.getLogger(__name__)
 
@@ -80,16 +78,15 @@ class LMGrader(dspy.Module):
             verdicts = [future.result() for future in futures]
         failures = [verdict for verdict in verdicts if isinstance(verdict, Exception)]
         if len(failures) == len(asked):
-            raise GraderError(f"the language model failed on every text: {_said(failures[0])}") from failures[
-                0
-            ]
+            first = failures[0]
+            raise GraderError(f"the language model failed on every text: {cause_of(first, self)}") from first
         if failures:
             logger.warning(
                 "grader %s failed on %d of %d texts: %s",
                 self.name,
                 len(failures),
                 len(asked),
-                _said(failures[0]),
+                cause_of(failures[0], self),
             )
         scores = {
             text: None if isinstance(verdict, Exception) else verdict
@@ -100,7 +97,7 @@ class LMGrader(dspy.Module):
     def _verdict(self, question: str, text: str) -> float | Exception | None:
         try:
             # The passage may be a stranger's web page: no hidden characters, and no field or turn of the prompt's own.
-            return read_verdict(str(self.judge(question=question, passage=as_data(text)).verdict))
+            return read_relevance(str(self.judge(question=question, passage=as_data(text)).verdict))
         except Exception as error:  # noqa: BLE001 - whatever a provider raises, the other texts are still judged
             return error
 
@@ -113,8 +110,3 @@ class LMGrader(dspy.Module):
         from crag_dspy.graders.tool import as_tool
 
         return as_tool(self)
-
-
-def _said(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__

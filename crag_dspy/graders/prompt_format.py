@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.graders.windows import windows
+from crag_dspy.text.surrogates import encodable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,12 +120,13 @@ class PairEncoder:
         return list(self._tokenizer(words, add_special_tokens=False)["input_ids"]) if words else []
 
     def pieces(self, texts: Sequence[str]) -> list[Piece]:
-        """Tokenise questions or texts, whatever their length."""
+        """Tokenise questions or texts, whatever their length and whatever stands in them."""
         if not texts:
             return []
+        texts = [encodable(text) for text in texts]
         fast = bool(getattr(self._tokenizer, "is_fast", False))
         encoded = self._tokenizer(
-            list(texts),
+            texts,
             add_special_tokens=False,
             return_offsets_mapping=fast,
             return_attention_mask=False,

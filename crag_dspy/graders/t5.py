@@ -20,6 +20,7 @@ from crag_dspy.graders.precision import PRECISIONS, Precision, prepare
 from crag_dspy.graders.prompt_format import PairEncoder, prompt_format
 from crag_dspy.graders.scale import EMPTY_SCORE
 from crag_dspy.live.held import Held
+from crag_dspy.state.arguments import check_choice, check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,10 +99,9 @@ class T5Grader(Held):
             ArtefactError: the folder is not a whole grader; the message names the file and the fix.
             ConfigError: another argument is wrong.
         """
-        if precision not in PRECISIONS:
-            raise ConfigError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
-        if batch_tokens is not None and (isinstance(batch_tokens, bool) or batch_tokens < 1):
-            raise ConfigError(f"batch_tokens must be a positive number of tokens, got {batch_tokens!r}")
+        check_choice("precision", precision, PRECISIONS)
+        if batch_tokens is not None:
+            check_whole("batch_tokens", batch_tokens)
         return _shared(
             _anchored(source),
             adapter if adapter is None or adapter is False else _anchored(adapter),

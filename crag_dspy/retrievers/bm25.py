@@ -13,6 +13,8 @@ from crag_dspy.text.matching import words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy.typing as npt
+
 K1, B = 1.2, 0.75
 
 
@@ -47,14 +49,22 @@ class BM25:
 
         A term that the query repeats counts as often.
         """
+        scores = self._scores(query)
+        order = np.argsort(-scores, kind="stable")[: max(k, 0)]
+        return [(int(index), float(scores[index])) for index in order if scores[index] > 0]
+
+    def order(self, query: str) -> list[int]:
+        """All texts, the best first; those of one score in their order."""
+        return [int(index) for index in np.argsort(-self._scores(query), kind="stable")]
+
+    def _scores(self, query: str) -> npt.NDArray[np.float64]:
         scores = np.zeros(self._size, dtype=np.float64)
         for term in terms(query):
             number = self._numbers.get(term)
             if number is not None:
                 rows = slice(self._starts[number], self._starts[number + 1])
                 scores[self._texts[rows]] += self._weights[rows]
-        order = np.argsort(-scores, kind="stable")[: max(k, 0)]
-        return [(int(index), float(scores[index])) for index in order if scores[index] > 0]
+        return scores
 
 
 def terms(text: str) -> list[str]:

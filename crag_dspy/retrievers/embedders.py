@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.live.held import Held
+from crag_dspy.text.surrogates import encodable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -166,7 +167,10 @@ class SentenceTransformerEmbedder(Held):
             return np.zeros((0, 0), dtype=np.float32)
         with self._lock:
             rows = self._loaded().encode_document(
-                list(texts), batch_size=BATCH_SIZE, show_progress_bar=False, convert_to_numpy=True
+                [encodable(text) for text in texts],
+                batch_size=BATCH_SIZE,
+                show_progress_bar=False,
+                convert_to_numpy=True,
             )
         return _unit_rows(rows, len(texts), self.name)
 
@@ -175,7 +179,9 @@ class SentenceTransformerEmbedder(Held):
 
     def _embed_query(self, query: str) -> Vectors:
         with self._lock:
-            row = self._loaded().encode_query([query], show_progress_bar=False, convert_to_numpy=True)
+            row = self._loaded().encode_query(
+                [encodable(query)], show_progress_bar=False, convert_to_numpy=True
+            )
         return _first(_unit_rows(row, 1, self.name))
 
     def reads(self, text: str) -> bool:
@@ -186,7 +192,7 @@ class SentenceTransformerEmbedder(Held):
             tokenizer: Any = getattr(self._loaded(), "tokenizer", None)
             if not hasattr(tokenizer, "tokenize") or not hasattr(tokenizer, "unk_token"):
                 return True
-            tokens = tokenizer.tokenize(text)
+            tokens = tokenizer.tokenize(encodable(text))
         unread = sum(token == tokenizer.unk_token or _is_lone_letter(token) for token in tokens)
         return bool(unread <= UNREAD_SHARE * len(tokens))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from crag_dspy.errors import ConfigError, IndexMismatchError
 from crag_dspy.retrievers.embedders import Embedder, as_embedder, probe
+from crag_dspy.state.files import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,9 +70,7 @@ class IndexRecord:
 
     def write(self, path: Path) -> None:
         plain = {"format": FORMAT, **asdict(self)}
-        draft = path / f"{FILE}.{os.getpid()}"
-        draft.write_text(json.dumps(plain, ensure_ascii=False) + "\n", encoding="utf-8")
-        draft.replace(path / FILE)
+        write_whole(path / FILE, json.dumps(plain, ensure_ascii=False) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> IndexRecord:

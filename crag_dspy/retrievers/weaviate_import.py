@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from crag_dspy.errors import ConfigError, RetrieverError
+from crag_dspy.errors import ConfigError, RetrieverError, message_of
 from crag_dspy.live.retry import Retry
 from crag_dspy.passages import Passage
 from crag_dspy.retrievers.weaviate_errors import failures, is_passing
@@ -249,7 +249,7 @@ class _Target:
         try:
             reply = self._store.opened(self._store.connection.client()).data.insert_many(data)
         except WeaviateInsertManyAllFailedError as error:
-            return dict.fromkeys(range(len(data)), " ".join(str(error).split()))
+            return dict.fromkeys(range(len(data)), message_of(error))
         return {at: error.message for at, error in reply.errors.items()}
 
     def _tried(self, work: Any) -> Any:

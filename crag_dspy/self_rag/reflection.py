@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
 from crag_dspy.state.tunable import Rule, Tunable, flag, number, one_of
-from crag_dspy.text.abstain import is_abstention
 from crag_dspy.text.matching import normalize
+from crag_dspy.text.replies import is_abstention
 
 Retrieval = Literal["on_demand", "always", "never"]
 Combine = Literal["best", "sum"]

@@ -29,9 +29,9 @@ UTILITY = {f"[Utility:{n}]": (n - 3) / 2 for n in range(1, 6)}
 _OTHERS = ("[Continue to Use Evidence]", "<paragraph>", "</paragraph>")
 _ALL = (RETRIEVE, NO_RETRIEVE, RELEVANT, IRRELEVANT, *SUPPORT, *UTILITY, *_OTHERS)
 _TOKEN = re.compile("|".join(map(re.escape, _ALL)), re.I)
-_END = re.compile(r"</s>|<\|endoftext\|>|<paragraph>|\n\s*### Instruction", re.I)
+_END = re.compile(r"</s>|<\|endoftext\|>|<paragraph>|\n[ \t]*### Instruction", re.I)
 # What gives the official prompt its structure: a page that writes its own "### Response:" would answer for the model.
-_HEADING = re.compile(r"#{2,}(?=\s*(?:instruction|input|response)\b)", re.I)
+_HEADING = re.compile(r"(?<!#)#{2,}(?=\s*(?:instruction|input|response)\b)", re.I)
 _MARK = re.compile(r"<(?=/?s>|\|endoftext\|>)", re.I)
 
 # What the checkpoints were asked in the official evaluation; a question of fact is asked as it is.

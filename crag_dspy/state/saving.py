@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,16 +19,11 @@ import dspy
 from dspy.utils.saving import get_dependency_versions
 
 from crag_dspy.errors import StateError
+from crag_dspy.live.keys import SECRET_NAME
+from crag_dspy.state.files import replacing
 from crag_dspy.state.tunable import Tunable
 
 log = logging.getLogger(__name__)
-
-# DSPy leaves `api_key` out of a saved language model; other providers call their secrets otherwise.
-_SECRET = re.compile(
-    r"(?:^|_)(?:key|api_?key|access_key(?:_id)?|secret|password|passphrase|credentials?|authorization|(?:extra_)?headers"
-    r"|token)$",
-    re.I,
-)
 
 
 class Saved(dspy.Module):
@@ -40,6 +34,7 @@ class Saved(dspy.Module):
 
         Raises:
             StateError: the folder does not exist.
+            OSError: the disk is full, or nobody may write there.
         """
         target = Path(path)
         if target.suffix != ".json":  # a folder for `save_program=True`: DSPy's own, and its own warnings
@@ -47,12 +42,8 @@ class Saved(dspy.Module):
             return
         if not target.parent.is_dir():
             raise StateError(f"cannot save {target}: there is no folder {target.parent}")
-        partial = target.with_name(f".{target.stem}.{os.getpid()}.json")
-        try:
-            super().save(partial, *args, **kwargs)
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+        with replacing(target) as part, honest_about_the_disk():
+            super().save(part, *args, **kwargs)
 
     def load(self, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Self:
         """Read what `save` wrote, and return the program.
@@ -180,7 +171,28 @@ def _without_secrets(part: Any) -> Any:
     lm = part.get("lm") if isinstance(part, Mapping) else None
     if not isinstance(lm, Mapping):
         return part
-    return {**part, "lm": {name: value for name, value in lm.items() if not _SECRET.search(name)}}
+    # DSPy leaves `api_key` out of a saved language model; other providers call their secrets otherwise.
+    return {**part, "lm": {name: value for name, value in lm.items() if not SECRET_NAME.search(name)}}
+
+
+def save_whole(program: dspy.Module, path: Path) -> None:
+    """Any program's `save` of a JSON file, whole or not at all. Raises OSError as `Saved.save` does."""
+    if isinstance(program, Saved):
+        program.save(path)
+        return
+    with replacing(path) as part, honest_about_the_disk():
+        program.save(str(part))
+
+
+@contextmanager
+def honest_about_the_disk() -> Iterator[None]:
+    """DSPy says of every failure that the program cannot be JSON: a full disk is raised as what it is."""
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error.__context__, OSError):
+            raise error.__context__ from None
+        raise
 
 
 @contextmanager

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from dspy.predict.parameter import Parameter
 
 from crag_dspy.errors import ConfigError, StateError
+from crag_dspy.state.arguments import check_choice, check_flag, check_number, check_text, check_whole
 
 # Takes the setting's name and a value, and gives the value back, or raises `ConfigError`.
 Rule = Callable[[str, Any], Any]
@@ -79,47 +79,26 @@ class Tunable(Parameter):
 
 def one_of(*allowed: str) -> Rule:
     """One of some words."""
-
-    def rule(name: str, value: Any) -> Any:
-        if value not in allowed:
-            raise ConfigError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
-        return value
-
-    return rule
+    return _rule(lambda name, value: check_choice(name, value, allowed))
 
 
 def whole(least: int) -> Rule:
     """An int, not a bool, of at least `least`."""
-
-    def rule(name: str, value: Any) -> Any:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ConfigError(f"{name} must be an integer of at least {least}, got {value!r}")
-        return value
-
-    return rule
+    return _rule(lambda name, value: check_whole(name, value, least))
 
 
 def number(least: float, most: float) -> Rule:
     """A number, not a bool, in [least, most]; kept as a float."""
+    return _rule(lambda name, value: check_number(name, value, least, most), float)
 
-    def rule(name: str, value: Any) -> float:
-        given = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not given or math.isnan(value) or not least <= value <= most:
-            raise ConfigError(f"{name} must be a number in [{least:g}, {most:g}], got {value!r}")
-        return float(value)
+
+def _rule(check: Callable[[str, Any], None], kept: Callable[[Any], Any] = lambda value: value) -> Rule:
+    def rule(name: str, value: Any) -> Any:
+        check(name, value)
+        return kept(value)
 
     return rule
 
 
-def flag(name: str, value: Any) -> bool:
-    """True or False."""
-    if not isinstance(value, bool):
-        raise ConfigError(f"{name} must be true or false, got {value!r}")
-    return value
-
-
-def text(name: str, value: Any) -> str:
-    """A str."""
-    if not isinstance(value, str):
-        raise ConfigError(f"{name} must be a str, got {value!r}")
-    return value
+flag: Rule = _rule(check_flag)
+text: Rule = _rule(check_text)

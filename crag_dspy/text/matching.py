@@ -17,30 +17,19 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from crag_dspy.text.scripts import MARKS, UNBOUNDED
+from crag_dspy.text.unicode_forms import normal_form
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# Written without spaces between words, or (Korean) with particles that stick to the word.
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
-    "\u3005-\u3007\u3031-\u3035\u3041-\u3096\u309d-\u30fa\u30fc-\u30ff\u31f0-\u31ff"  # kana and their marks
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
-    "\uac00-\ud7a3"  # Hangul
-)
-# Vowel signs and tone marks belong to the letter before them.
-_MARKS = (
-    "\u0300-\u036f"  # decomposed Latin, Greek, Cyrillic
-    "\u0591-\u05bd\u0610-\u061a\u064b-\u065f"  # Hebrew, Arabic
-    "\u0900-\u0903\u093a-\u094f\u0981-\u0983\u09bc-\u09cd"  # Devanagari, Bengali
-    "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u3099\u309a"  # Thai, kana
-)
 _WORD = re.compile(
-    rf"[{_UNSPACED}][{_MARKS}]*"
+    rf"[{UNBOUNDED}][{MARKS}]*"
     r"|(?<![\d.])\d+\.\d+(?!\.?\d)"  # 3.5 is one number; 12.05.2003 is three
-    rf"|(?:(?![{_UNSPACED}])[^\W_][{_MARKS}]*)+(?:\+\+|#)?"  # C++ and C# are not C
+    rf"|(?:(?![{UNBOUNDED}])[^\W_][{MARKS}]*)+(?:\+\+|#)?"  # C++ and C# are not C
 )
-_UNSPACED_CHAR = re.compile(rf"[{_UNSPACED}][{_MARKS}]*")
-_SPACE_BY_UNSPACED = re.compile(rf"(?<=[{_UNSPACED}])\s+|\s+(?=[{_UNSPACED}])")
+_UNBOUNDED_CHAR = re.compile(rf"[{UNBOUNDED}][{MARKS}]*")
+_SPACE_BY_UNBOUNDED = re.compile(rf"(?<=[{UNBOUNDED}])\s+|\s+(?=[{UNBOUNDED}])")
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 # "The Beatles" is found in "Beatles songs"; "The Who" must not be found in "who sang it".
 _PRONOUNS = "who|what|which|it|he|she|they|we|you|i|one|other|same|the|this|that|end|all|is|in|of|and|or"
@@ -73,13 +62,13 @@ def normalize(text: str) -> str:
     folded = _fold(text)
     kept = "".join(char for char in folded if unicodedata.category(char)[0] not in "PS")
     spaced = " ".join(_ARTICLES.sub(" ", kept).split())
-    return spaced if spaced.isascii() else _SPACE_BY_UNSPACED.sub("", spaced)
+    return spaced if spaced.isascii() else _SPACE_BY_UNBOUNDED.sub("", spaced)
 
 
 def tokens(text: str) -> list[str]:
     """The tokens of `normalize(text)`: words, and single characters in scripts written without spaces."""
     normal = normalize(text)
-    return normal.split() if normal.isascii() else _UNSPACED_CHAR.sub(r" \g<0> ", normal).split()
+    return normal.split() if normal.isascii() else _UNBOUNDED_CHAR.sub(r" \g<0> ", normal).split()
 
 
 def words(text: str) -> list[str]:
@@ -96,11 +85,11 @@ def phrases(text: str) -> list[str]:
     line = words(text)
     pieces = []
     for i, word in enumerate(line):
-        if not _UNSPACED_CHAR.fullmatch(word):
+        if not _UNBOUNDED_CHAR.fullmatch(word):
             pieces.append(word)
-        elif i + 1 < len(line) and _UNSPACED_CHAR.fullmatch(line[i + 1]):
+        elif i + 1 < len(line) and _UNBOUNDED_CHAR.fullmatch(line[i + 1]):
             pieces.append(word + line[i + 1])
-        elif i == 0 or not _UNSPACED_CHAR.fullmatch(line[i - 1]):
+        elif i == 0 or not _UNBOUNDED_CHAR.fullmatch(line[i - 1]):
             pieces.append(word)
     return pieces
 
@@ -150,8 +139,8 @@ def _fold(text: str) -> str:
         # Before NFKC, which would glue a footnote mark or a fraction to the number before it: 6½ is not 61/2.
         text = _RAISED.sub(r" \1", text)
         text = _THOUSANDS.sub(lambda found: re.sub(r"\D", "", found[0]), text)
-        text = unicodedata.normalize("NFKC", text).casefold().translate(_FOLD)
-        text = unicodedata.normalize("NFC", _LATIN_ACCENTS.sub(r"\1", unicodedata.normalize("NFD", text)))
+        text = normal_form("NFKC", text).casefold().translate(_FOLD)
+        text = normal_form("NFC", _LATIN_ACCENTS.sub(r"\1", normal_form("NFD", text)))
     else:
         text = text.lower()
     return _THOUSANDS.sub(lambda found: re.sub(r"\D", "", found[0]), text)

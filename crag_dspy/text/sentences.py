@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from crag_dspy.text.scripts import has_han, has_kana
+
 # "Yan et al. [2004] analysed": a citation bracket never ends a sentence that goes on in lower case.
 _AFTER_CITATION = re.compile(r"[\])]$")
 _GOES_ON = re.compile(r"\s*[a-z,;:，、；]")
@@ -42,10 +44,13 @@ _INITIAL = re.compile(r"[A-Z]\.")
 _ONLY_NUMBER = re.compile(r"[ \t]*\(?\d{1,3}[.)．][ \t]*$")
 # What decides stands right before the boundary; reading further back would make long texts quadratic.
 _NEAR = 64
-# Many Chinese sentences, or marks that are never closed, take the segmenter quadratic time: it gets the text in runs of
-# about this length, which end where a paragraph or a sentence does.
-_RUN = re.compile(
-    r".{800,}?(?:[。！？][”’」』〉》）)]*(?![。！？…．.”’」』〉》）)\"'\s])|\n\n(?!\s))|.+", re.S
+# Many Chinese sentences, or marks that are never closed, take the segmenter quadratic time: it gets the text in runs,
+# which end where a paragraph or a sentence does; where neither is near, it gets so much, and what it finds to be the
+# last sentence again with what follows.
+_LONGEST_RUN = 3000
+_RUN_END = re.compile(
+    rf".{{800,{_LONGEST_RUN}}}?(?:[。！？][”’」』〉》）)]{{0,9}}(?![。！？…．.”’」』〉》）)\"'\s])|\n\n(?!\s))",
+    re.S,
 )
 # Nor does it get long runs of one mark or pair of marks (leaders, rules, litter), some of which it reads quadratically.
 _MARKS = re.compile(r"([^\w\s]{1,2}?)\1{31,}")
@@ -68,23 +73,41 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _pieces(text: str) -> list[tuple[int, int]]:
-    from sentencex import segment
-
     # Lone surrogates cannot cross into the segmenter; a stand-in of the same length keeps every offset.
     safe = re.sub(r"[\ud800-\udfff\x00]", "?", text)
     safe = _MARKS.sub(lambda run: "x" * len(run[0]), safe)
-    language = language_of(text)
+    language = "ja" if has_kana(text) else "zh" if has_han(text) else "en"
+    spans: list[tuple[int, int]] = []
+    position, goes_on = 0, False
+    while position < len(safe):
+        natural = _RUN_END.match(safe, position)
+        end = natural.end() if natural else min(position + _LONGEST_RUN, len(safe))
+        found = _segmented(safe[position:end], language, position)
+        cut = natural is None and end < len(safe)
+        if cut and len(found) > 1 and found[-1][0] - position > _LONGEST_RUN // 2:
+            end = found.pop()[0]
+        if goes_on:
+            spans[-1] = (spans[-1][0], found.pop(0)[1])
+        spans += found
+        goes_on = cut and end == position + _LONGEST_RUN
+        position = end
+    return spans
+
+
+def _segmented(run: str, language: str, offset: int) -> list[tuple[int, int]]:
+    """The segmenter's sentences of a run, as spans of the text that covers it from `offset`."""
+    from sentencex import segment
+
     spans, position = [], 0
-    for run in _RUN.finditer(safe):
-        for piece in segment(language, run[0]):
-            if safe[position : position + len(piece)] != piece:  # a segmenter that rewrites text
-                break
-            spans.append((position, position + len(piece)))
+    for piece in segment(language, run):
+        if run[position : position + len(piece)] != piece:  # a segmenter that rewrites text
+            break
+        if piece:
+            spans.append((offset + position, offset + position + len(piece)))
             position += len(piece)
-        if position < run.end():  # keep what it did not give back whole
-            spans.append((position, run.end()))
-            position = run.end()
-    return [span for span in spans if span[0] < span[1]]
+    if position < len(run):  # keep what it did not give back whole
+        spans.append((offset + position, offset + len(run)))
+    return spans
 
 
 def _belongs(text: str, sentence: tuple[int, int], piece: str) -> bool:
@@ -110,10 +133,3 @@ def _belongs(text: str, sentence: tuple[int, int], piece: str) -> bool:
         or (_INITIAL_TAIL.search(before) and _INITIAL.match(piece))
         or (starts_line and _ONLY_NUMBER.match(before))
     )
-
-
-def language_of(text: str) -> str:
-    """The segmenter's language for `text`, by script: "ja" with kana, "zh" with Han characters, "en" otherwise."""
-    if re.search(r"[\u3040-\u30ff]", text):
-        return "ja"
-    return "zh" if re.search(r"[\u4e00-\u9fff]", text) else "en"

@@ -9,13 +9,13 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.passages import Passage
+from crag_dspy.state.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -72,14 +72,7 @@ class SearchCache:
         }
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    json.dump(stored, file, ensure_ascii=False, allow_nan=False)
-                os.replace(temporary, self._path(request))
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
+            write_whole(self._path(request), json.dumps(stored, ensure_ascii=False, allow_nan=False))
         except (OSError, ValueError) as error:
             _log.warning("Search results were not cached in %s: %r", self.folder, error)
 

@@ -1,6 +1,6 @@
 """The benchmark as one HTML file: a table and, for each file of pairs, ROC curves, reliability, histograms.
 
-Drawn as SVG by hand: nothing to install, nothing fetched, opens offline.
+Self-contained: nothing is fetched, and it opens offline.
 """
 
 from __future__ import annotations
@@ -8,25 +8,25 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from crag_dspy.charts import Frame, colour, svg, text
 from crag_dspy.evaluator_train.measuring.ranking import roc
 from crag_dspy.evaluator_train.measuring.reliability import reliability
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crag_dspy.evaluator_train.measuring.benchmarking import Result, Row
+    from crag_dspy.evaluator_train.measuring.results import Result, Row
 
 COLUMNS = ("grader", "AUC", "95%", "AP", "accuracy", "best", "ECE", "unjudged", "pairs/s")
-# Told apart in grey and with the common colour vision deficiencies (Okabe and Ito).
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
 SIZE, EDGE = 240, 34
+FRAME = Frame(EDGE, EDGE / 2, SIZE, SIZE)
 _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; color: #222 }
 table { border-collapse: collapse; margin: 1rem 0 } td, th { padding: .25rem .7rem; text-align: right }
 th { border-bottom: 1px solid #888 }
 td:first-child, th:first-child { text-align: left }
 figure { display: inline-block; margin: 0 1rem 1rem 0 } figcaption { font-size: 13px; color: #555 }
-svg text { font: 11px system-ui, sans-serif; fill: #555 }
+svg text { fill: #555 }
 """
 _NOTES = (
     "95%: bootstrap interval of the AUC over questions. AP: average precision. accuracy: at the grader's own cut, "
@@ -65,7 +65,7 @@ def report_html(results: Sequence[Result]) -> str:
         row = own[0].row
         sections.append(f"<h2>{escape(file)}</h2><p>{row.pairs} pairs, {row.relevant} relevant</p>\n")
         sections.extend([_table(own), _roc_figure(own), _reliability_figure(own)])
-        sections.extend(_histogram_figure(result, _colour(number)) for number, result in enumerate(own))
+        sections.extend(_histogram_figure(result, colour(number)) for number, result in enumerate(own))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Grader benchmark</title>'
         f"<style>{_STYLE}</style></head><body>\n<h1>Grader benchmark</h1>\n<p>{_NOTES}</p>\n"
@@ -77,7 +77,7 @@ def report_html(results: Sequence[Result]) -> str:
 def _table(results: Sequence[Result]) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
     rows = "".join(
-        f'<tr><td><span style="color:{_colour(number)}">&#9632;</span> '
+        f'<tr><td><span style="color:{colour(number)}">&#9632;</span> '
         + "</td><td>".join(escape(cell) for cell in cells(result.row))
         + "</td></tr>\n"
         for number, result in enumerate(results)
@@ -86,81 +86,51 @@ def _table(results: Sequence[Result]) -> str:
 
 
 def _roc_figure(results: Sequence[Result]) -> str:
-    lines = [_line([0, 1], [0, 1], "#bbb", "4 4")]
+    lines = [FRAME.line((0, 1), (0, 1), "#bbb", "4 4")]
     for number, result in enumerate(results):
         if result.row.auc is not None:
-            lines.append(_line(*roc(*result.judged()), _colour(number)))
+            lines.append(FRAME.line(*roc(*result.judged()), colour(number)))
     return _figure(lines, "ROC", "false positive rate", "true positive rate")
 
 
 def _reliability_figure(results: Sequence[Result]) -> str:
-    lines = [_line([0, 1], [0, 1], "#bbb", "4 4")]
+    lines = [FRAME.line((0, 1), (0, 1), "#bbb", "4 4")]
     for number, result in enumerate(results):
         labels, scores = result.judged()
         table = reliability(labels, [(score + 1) / 2 for score in scores], bins=10)
         lines.append(
-            _line([row.predicted for row in table], [row.observed for row in table], _colour(number))
+            FRAME.line([row.predicted for row in table], [row.observed for row in table], colour(number))
         )
-        lines.extend(
-            f'<circle cx="{_x(row.predicted):.1f}" cy="{_y(row.observed):.1f}" '
-            f'r="{2 + 6 * row.pairs / len(labels):.1f}" fill="{_colour(number)}">'
-            f"<title>{row.pairs} pairs</title></circle>"
-            for row in table
-        )
+        for row in table:
+            size, told = 2 + 6 * row.pairs / len(labels), f"{row.pairs} pairs"
+            lines.append(FRAME.dot(row.predicted, row.observed, colour(number), size, told))
     return _figure(lines, "Reliability", "(score + 1) / 2", "share relevant")
 
 
-def _histogram_figure(result: Result, colour: str, bins: int = 20) -> str:
+def _histogram_figure(result: Result, paint: str, bins: int = 20) -> str:
     labels, scores = result.judged()
     counts = {0: [0] * bins, 1: [0] * bins}
     for label, score in zip(labels, scores, strict=True):
         counts[label][min(int((score + 1) / 2 * bins), bins - 1)] += 1
     highest = max(*counts[0], *counts[1], 1)
-    bars = []
-    for label, fill, opacity in ((0, "#999", "0.8"), (1, colour, "0.6")):
-        for place, count in enumerate(counts[label]):
-            left, top = _x(place / bins), _y(count / highest)
-            height = SIZE + EDGE / 2 - top
-            bars.append(
-                f'<rect x="{left:.1f}" y="{top:.1f}" width="{SIZE / bins - 1:.1f}" height="{height:.1f}" '
-                f'fill="{fill}" fill-opacity="{opacity}"/>'
-            )
-    cut = _x((result.row.cut + 1) / 2)
-    bars.append(f'<line x1="{cut:.1f}" x2="{cut:.1f}" y1="{_y(1)}" y2="{_y(0)}" stroke="#222"/>')
+    bars = [
+        FRAME.bar(place / bins, (place + 1) / bins, count / highest, fill, opacity)
+        for label, fill, opacity in ((0, "#999", 0.8), (1, paint, 0.6))
+        for place, count in enumerate(counts[label])
+    ]
+    cut = (result.row.cut + 1) / 2
+    bars.append(FRAME.line((cut, cut), (0, 1), "#222", width=1))
     title = f"{result.row.grader}: scores of irrelevant (grey) and relevant texts"
     return _figure(bars, title, "score", "", ends=("-1", "1"))
 
 
 def _figure(parts: Sequence[str], title: str, x: str, y: str, ends: tuple[str, str] = ("0", "1")) -> str:
-    width, height = SIZE + 2 * EDGE, SIZE + 1.5 * EDGE
-    frame = f'<rect x="{EDGE}" y="{EDGE / 2}" width="{SIZE}" height="{SIZE}" fill="none" stroke="#888"/>'
-    base = SIZE + EDGE / 2 + 14
-    texts = (
-        f'<text x="{EDGE}" y="{base}">{ends[0]}</text>'
-        f'<text x="{EDGE + SIZE}" y="{base}" text-anchor="end">{ends[1]}</text>'
-        f'<text x="{EDGE + SIZE / 2}" y="{base + 6}" text-anchor="middle">{escape(x)}</text>'
-        f'<text transform="translate({EDGE - 8},{EDGE / 2 + SIZE / 2}) rotate(-90)" text-anchor="middle">'
-        f"{escape(y)}</text>"
-    )
-    return (
-        f'<figure><svg width="{width}" height="{height}" role="img" aria-label="{escape(title)}">'
-        f"{frame}{''.join(parts)}{texts}</svg><figcaption>{escape(title)}</figcaption></figure>\n"
-    )
-
-
-def _line(xs: Sequence[float], ys: Sequence[float], colour: str, dash: str = "") -> str:
-    points = " ".join(f"{_x(x):.1f},{_y(y):.1f}" for x, y in zip(xs, ys, strict=True))
-    dashes = f' stroke-dasharray="{dash}"' if dash else ""
-    return f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.6"{dashes}/>'
-
-
-def _x(value: float) -> float:
-    return EDGE + SIZE * value
-
-
-def _y(value: float) -> float:
-    return EDGE / 2 + SIZE * (1 - value)
-
-
-def _colour(number: int) -> str:
-    return COLOURS[number % len(COLOURS)]
+    base, middle = FRAME.bottom + 14, FRAME.top + FRAME.height / 2
+    words = [
+        text(FRAME.left, base, ends[0]),
+        text(FRAME.left + FRAME.width, base, ends[1], "end"),
+        text(FRAME.left + FRAME.width / 2, base + 6, x, "middle"),
+        text(FRAME.left - 8, middle, y, "middle", turn=-90),
+    ]
+    drawn = svg(SIZE + 2 * EDGE, SIZE + 1.5 * EDGE, title, [FRAME.border(), *parts, *words])
+    return f"<figure>{drawn}<figcaption>{escape(title)}</figcaption></figure>\n"

@@ -1,7 +1,4 @@
-"""`crag-dspy benchmark-grader`: how well graders tell relevant texts from irrelevant ones, on labelled pairs.
-
-    crag-dspy benchmark-grader --pairs heldout.jsonl --grader mini --grader embedding --grader lm --out
-    results
+"""How well graders tell relevant texts from irrelevant ones, on labelled pairs (`crag-dspy grader benchmark`).
 
 What a grader could not judge (None) is counted, is wrong for accuracy, and is left out of everything else.
 """
@@ -13,7 +10,7 @@ import logging
 import sys
 import time
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -21,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 from crag_dspy.errors import ConfigError, GraderError
 from crag_dspy.evaluator_train.measuring import ranking
 from crag_dspy.evaluator_train.measuring.reliability import calibration_error
+from crag_dspy.evaluator_train.measuring.results import Result, Row
 from crag_dspy.state.arguments import check_whole
+from crag_dspy.state.files import replacing, write_whole
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
     from crag_dspy.contracts import Grader
@@ -34,50 +32,6 @@ logger = logging.getLogger(__name__)
 
 CHUNK = 512  # pairs scored between two steps of the progress bar
 OWN_CUT = 0.0  # the middle of the scale: as likely relevant as not
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One grader on one file. Shares and areas are in [0, 1]; None where all that was judged has one label.
-
-    Args:
-        auc_low, auc_high: 95% bootstrap interval of `auc` over questions.
-        cut, accuracy: the grader's own: its `cut` where it has one, else 0, the middle of the scale.
-        best_cut, best_accuracy: the best on these very pairs, an upper bound.
-        calibration_error: expected error of (score + 1) / 2 as a probability, 15 bins.
-        unjudged: share of pairs with the score None, as for text that is unknown to the tokenizer.
-    """
-
-    grader: str
-    fingerprint: str
-    file: str
-    pairs: int
-    relevant: int
-    auc: float | None
-    auc_low: float | None
-    auc_high: float | None
-    average_precision: float | None
-    cut: float
-    accuracy: float
-    best_cut: float | None
-    best_accuracy: float | None
-    calibration_error: float | None
-    unjudged: float
-    pairs_per_second: float
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A row, with the labels and scores it was computed from."""
-
-    row: Row
-    labels: tuple[int, ...]
-    scores: tuple[float | None, ...]
-
-    def judged(self) -> tuple[list[int], list[float]]:
-        """Labels and scores without what was not judged."""
-        both = [(y, s) for y, s in zip(self.labels, self.scores, strict=True) if s is not None]
-        return [label for label, _ in both], [score for _, score in both]
 
 
 def benchmark(grader: Grader, pairs: Sequence[Pair], *, name: str = "", file: str = "") -> Result:
@@ -129,7 +83,8 @@ def _row(
     values = [float(score) for score in scores if score is not None]
     cut = float(getattr(grader, "cut", OWN_CUT))
     both = len(set(known)) == 2
-    interval = ranking.auc_interval(known, values, [pairs[i].question for i in judged]) if both else None
+    asked = [pairs[i].question for i in judged]
+    low, high = ranking.auc_bounds(known, values, asked) if both else (None, None)
     best, best_cut = ranking.best_accuracy(known, values) if both else (None, None)
     return Row(
         grader=name or grader.name,
@@ -138,8 +93,8 @@ def _row(
         pairs=len(pairs),
         relevant=sum(labels),
         auc=ranking.auc(known, values) if both else None,
-        auc_low=interval.low if interval else None,
-        auc_high=interval.high if interval else None,
+        auc_low=low,
+        auc_high=high,
         average_precision=ranking.average_precision(known, values) if both else None,
         cut=cut,
         accuracy=ranking.accuracy_at(labels, scores, cut),
@@ -212,48 +167,6 @@ def drawn(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
     return [pair for pair in pairs if pair.question in chosen]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--pairs", required=True, nargs="+", metavar="FILE", help="JSONL, TSV or CSV")
-    parser.add_argument(
-        "--grader",
-        action="append",
-        required=True,
-        metavar="NAME",
-        help="mini, a T5 grader's folder or hub id (base: before it leaves out its adapter), embedding[:MODEL], "
-        "lm[:MODEL], python:module:attribute; repeat to compare",
-    )
-    parser.add_argument("--limit", type=int, help="pairs of each file, drawn by whole questions")
-    parser.add_argument("--seed", type=int, default=0, help="of the draw (default: 0)")
-    parser.add_argument("--out", metavar="FOLDER", help="for rows.jsonl, scores.jsonl and report.html")
-    parser.add_argument("--json", action="store_true", help="one JSON line a grader and file on stdout")
-
-
-def run(args: argparse.Namespace) -> int:
-    from crag_dspy.evaluator_train.measuring.named_graders import named_grader
-    from crag_dspy.evaluator_train.pairs.pair_files import read_pairs
-
-    # Everything that can be wrong with the arguments is found before hours of scoring.
-    sets = {path: read_pairs(path) for path in args.pairs}
-    if args.limit is not None:
-        sets = {path: drawn(pairs, args.limit, args.seed) for path, pairs in sets.items()}
-    for path, pairs in sets.items():
-        check_labels(pairs, Path(path).name)
-    graders = {name: named_grader(name) for name in dict.fromkeys(args.grader)}
-    results: list[Result] = []
-    for path, pairs in sets.items():
-        for name, grader in graders.items():
-            result = benchmark(grader, pairs, name=name, file=Path(path).name)
-            results.append(result)
-            if args.json:
-                sys.stdout.write(json.dumps(plain(result.row)) + "\n")
-                sys.stdout.flush()
-            if args.out:  # after every step: what is computed is not lost
-                write_results(results, Path(args.out))
-    if not args.json:
-        _print_tables(results)
-    return 0
-
-
 def plain(row: Row) -> dict[str, Any]:
     """A row as JSON data; a cut that is infinite (every text irrelevant) becomes null."""
     return {
@@ -267,8 +180,8 @@ def write_results(results: Sequence[Result], folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     rows = "".join(json.dumps(plain(result.row)) + "\n" for result in results)
-    (folder / "rows.jsonl").write_text(rows, encoding="utf-8")
-    with (folder / "scores.jsonl").open("w", encoding="utf-8") as out:
+    write_whole(folder / "rows.jsonl", rows)
+    with replacing(folder / "scores.jsonl") as part, part.open("w", encoding="utf-8") as out:
         for result in results:
             for number, (label, score) in enumerate(zip(result.labels, result.scores, strict=True), 1):
                 line: Mapping[str, Any] = {
@@ -279,25 +192,4 @@ def write_results(results: Sequence[Result], folder: Path) -> None:
                     "score": score,
                 }
                 out.write(json.dumps(line) + "\n")
-    (folder / "report.html").write_text(report_html(results), encoding="utf-8")
-
-
-def _print_tables(results: Sequence[Result]) -> None:
-    """One table a file, narrow enough for 80 columns: a figure that is cut off is no figure."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    from crag_dspy.evaluator_train.measuring.benchmark_report import COLUMNS, cells
-
-    console = Console()
-    for file in dict.fromkeys(result.row.file for result in results):
-        own = [result.row for result in results if result.row.file == file]
-        title = f"{file}: {own[0].pairs} pairs, {own[0].relevant} relevant"
-        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        for name in COLUMNS:
-            first = name == COLUMNS[0]
-            table.add_column(name, justify="left" if first else "right", no_wrap=not first, overflow="fold")
-        for row in own:
-            table.add_row(*cells(row))
-        console.print(table)
+    write_whole(folder / "report.html", report_html(results))

@@ -9,18 +9,15 @@ say: how sure the grader must be before retrieval is trusted, and how much relev
 
 from __future__ import annotations
 
-import json
-import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crag_dspy.errors import ArtefactError
 from crag_dspy.evaluator_train.measuring.cuts import Cuts, suggest_thresholds
 from crag_dspy.evaluator_train.measuring.platt import (
-    METHODS,
     Method,
     checked,
     crossed_probabilities,
@@ -29,9 +26,9 @@ from crag_dspy.evaluator_train.measuring.platt import (
 )
 from crag_dspy.evaluator_train.measuring.reliability import Bin, calibration_error, log_loss, reliability
 from crag_dspy.graders.artefact import Calibration, SuggestedThresholds
+from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
@@ -43,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class CalibrationReport:
+class CalibrationReport(Plain):
     """What was fitted and what it changed, on development pairs.
 
     The values after are cross-validated: each pair by a fit on other questions, without the shift by `prior`.
@@ -61,9 +58,6 @@ class CalibrationReport:
     log_loss_after: float
     cuts: Cuts
     reliability: tuple[Bin, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def calibrate(
@@ -163,47 +157,3 @@ def calibrate_artefact(
 def _score(spec: GraderSpec, raw: float) -> float:
     value = spec.calibration.a * raw + spec.calibration.b
     return float(np.tanh(value / 2) if spec.scale == "tanh" else np.clip(value, -1, 1))
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("grader", help="folder of the grader; its grader.json is changed")
-    parser.add_argument("--pairs", required=True, nargs="+", metavar="FILE", help="development pairs")
-    parser.add_argument("--method", choices=METHODS, default="platt")
-    parser.add_argument("--prior", type=float, help="share of relevant texts where it will be used")
-    parser.add_argument("--precision", type=float, default=0.9, help="of the texts above the upper threshold")
-    parser.add_argument(
-        "--missed", type=float, default=0.05, help="share of relevant texts below the lower one"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="change nothing")
-    parser.add_argument("--json", action="store_true", help="one JSON line on stdout")
-
-
-def run(args: argparse.Namespace) -> int:
-    from crag_dspy.evaluator_train.pairs.pair_files import read_pairs
-
-    pairs = [pair for path in args.pairs for pair in read_pairs(path)]
-    report = calibrate_artefact(
-        args.grader,
-        pairs,
-        method=args.method,
-        prior=args.prior,
-        precision=args.precision,
-        missed=args.missed,
-        write=not args.dry_run,
-    )
-    if args.json:
-        sys.stdout.write(json.dumps(report.to_json()) + "\n")
-        return 0
-    from rich.console import Console
-
-    cuts = report.cuts
-    Console().print(
-        f"a = {report.a:.4g}, b = {report.b:.4g} on {report.pairs} pairs ({report.relevant} relevant)\n"
-        f"calibration error {report.error_before:.3f} -> {report.error_after:.3f}, "
-        f"log loss {report.log_loss_before:.3f} -> {report.log_loss_after:.3f} (five folds)\n"
-        f"upper {cuts.upper:.3f}: {cuts.precision:.0%} of {cuts.trusted:.0%} of the texts are relevant\n"
-        f"lower {cuts.lower:.3f}: {cuts.missed:.1%} of the relevant texts lie below, "
-        f"with {cuts.dropped:.0%} of all",
-        highlight=False,
-    )
-    return 0

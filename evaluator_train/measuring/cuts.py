@@ -9,6 +9,7 @@ import numpy as np
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.evaluator_train.measuring.platt import checked
+from crag_dspy.evaluator_train.measuring.scikit import scikit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,12 +41,9 @@ def suggest_thresholds(
 ) -> Cuts:
     """Two cuts of the scale from two promises about single texts.
 
-    upper is the lowest cut at which at least `precision` of the texts at or above it are relevant (where none
-    reaches
-    that: the cut of the best precision); lower the highest at which at most `missed` of the relevant texts
-        are at or
-    below it. Both lie in the middle of the gap between two scores. Where lower would lie above upper, one cut
-    keeps
+    upper is the lowest cut at which at least `precision` of the texts at or above it are relevant (where none reaches
+    that: the cut of the best precision); lower the highest at which at most `missed` of the relevant texts are at or
+    below it. Both lie in the middle of the gap between two scores. Where lower would lie above upper, one cut keeps
     both promises: lower, for both. A start for `best_thresholds`, which asks what answers gain from them.
 
     Args:
@@ -74,9 +72,8 @@ def suggest_thresholds(
 
 
 def _upper(values: Floats, truth: Floats, precision: float, support: int) -> float:
-    distinct, groups = np.unique(values, return_inverse=True)
-    taken = np.cumsum(np.bincount(groups)[::-1])[::-1]
-    reached = np.cumsum(np.bincount(groups, truth)[::-1])[::-1] / taken
+    reached, _, distinct = scikit("metrics").precision_recall_curve(truth, values)
+    taken = len(values) - np.searchsorted(np.sort(values), distinct)
     candidates = np.flatnonzero(taken >= support)
     good = candidates[reached[candidates] >= precision]
     best = int(good[0]) if len(good) else int(candidates[np.argmax(reached[candidates])])

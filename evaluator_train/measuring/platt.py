@@ -1,4 +1,4 @@
-"""Platt and temperature scaling: logistic regression on one number or a few, exact and deterministic."""
+"""Platt and temperature scaling: logistic regression on one number or a few, by scikit-learn, without a penalty."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.evaluator_train.measuring.scikit import scikit
 from crag_dspy.graders.artefact import Calibration
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ def fit(
 ) -> Calibration:
     """The a (and b) that make sigmoid(a * raw + b) the most likely probabilities of the labels.
 
-    Logistic regression by Newton's method on Platt's smoothed targets, (P + 1) / (P + 2) and 1 / (N + 2),
-    which keep a finite when raw separates the classes. Deterministic.
+    Logistic regression on Platt's smoothed targets, (P + 1) / (P + 2) and 1 / (N + 2), which keep a finite when raw
+    separates the classes. Deterministic.
 
     Args:
         raws: logits before any calibration.
@@ -45,7 +46,8 @@ def fit(
     if prior is not None and not 0 < prior < 1:
         raise ConfigError(f"prior must be a share in (0, 1), got {prior!r}")
     values, truth = checked(raws, labels)
-    a, b = _newton(values, truth, with_shift=method == "platt")
+    weights, b = logistic(values[:, None], truth, with_shift=method == "platt")
+    a = float(weights[0])
     if a <= 0:
         raise ConfigError(
             f"the scores run against the labels (fitted a = {a:.3g}): check that label 1 means relevant, "
@@ -58,20 +60,24 @@ def fit(
 
 
 def crossed_probabilities(
-    values: Floats, truth: Floats, questions: Sequence[str], *, with_shift: bool
+    values: Floats, truth: Floats, questions: Sequence[str], *, with_shift: bool, folds: int = 5
 ) -> Floats:
-    """Each pair's probability from a fit on the other four folds of questions.
+    """Each pair's probability from a fit on the other folds, which share no question with its own.
 
     With a single question there are no other folds: then from the fit on all pairs.
     """
-    numbers = {question: number for number, question in enumerate(dict.fromkeys(questions))}
-    folds = np.array([numbers[question] % 5 for question in questions])
+    groups = list(dict.fromkeys(questions))
+    numbers = {question: number for number, question in enumerate(groups)}
+    owner = [numbers[question] for question in questions]
+    everything = np.arange(len(values))
+    parts = [(everything, everything)]
+    if len(groups) > 1:
+        split = scikit("model_selection").GroupKFold(min(folds, len(groups))).split
+        parts = list(split(values, groups=owner))
     probability = np.empty_like(values)
-    for fold in np.unique(folds):
-        inside = folds == fold
-        rest = ~inside if not inside.all() else inside
-        a, b = _newton(values[rest], truth[rest], with_shift=with_shift)
-        probability[inside] = sigmoid(a * values[inside] + b)
+    for rest, inside in parts:
+        weights, shift = logistic(values[rest, None], truth[rest], with_shift=with_shift)
+        probability[inside] = sigmoid(weights[0] * values[inside] + shift)
     return probability
 
 
@@ -91,15 +97,11 @@ def sigmoid(logits: Floats) -> Floats:
     return probability
 
 
-def _newton(values: Floats, truth: Floats, *, with_shift: bool) -> tuple[float, float]:
-    weights, shift = logistic(values[:, None], truth, with_shift=with_shift)
-    return float(weights[0]), shift
-
-
 def logistic(values: Floats, truth: Floats, *, with_shift: bool = True) -> tuple[Floats, float]:
     """(w, b) that make sigmoid(values @ w + b) the most likely probabilities of `truth` (0 or 1), on Platt's targets.
 
-    Newton's method on standardised columns of `values`, shape (n, k); damped, so that every step improves the log loss.
+    scikit-learn's Newton on standardised columns of `values`, shape (n, k), without a penalty: a target between 0 and
+    1 is a row of either class, with the target and the rest of 1 as their weights.
     """
     positives = truth.sum()
     negatives = len(truth) - positives
@@ -108,26 +110,10 @@ def logistic(values: Floats, truth: Floats, *, with_shift: bool = True) -> tuple
     spread = np.sqrt(np.mean((values - centre) ** 2, axis=0))
     spread[spread == 0] = 1.0
     design = (values - centre) / spread
-    if with_shift:
-        design = np.hstack([design, np.ones_like(design)])
-    weights = np.zeros(design.shape[1])
-    loss = _smooth_loss(design @ weights, target)
-    for _ in range(100):
-        probability = sigmoid(design @ weights)
-        gradient = design.T @ (probability - target)
-        if np.abs(gradient).max() < 1e-9 * len(truth):
-            break
-        curvature = (design * (probability * (1 - probability))[:, None]).T @ design
-        step = np.linalg.solve(curvature + 1e-12 * np.eye(len(weights)), gradient)
-        size = 1.0
-        while (trial := _smooth_loss(design @ (weights - size * step), target)) > loss and size > 1e-6:
-            size /= 2
-        if trial >= loss:
-            break  # the floor of double precision
-        weights, loss = weights - size * step, trial
-    found = weights[: values.shape[1]] / spread
-    return found, float(weights[-1] - found @ centre) if with_shift else 0.0
-
-
-def _smooth_loss(logits: Floats, target: Floats) -> float:
-    return float(np.sum(np.logaddexp(0, logits) - target * logits))
+    model = scikit("linear_model").LogisticRegression(
+        C=np.inf, solver="newton-cholesky", tol=1e-10, max_iter=200, fit_intercept=with_shift
+    )
+    classes = np.repeat([1, 0], len(truth))
+    model.fit(np.vstack([design, design]), classes, np.concatenate([target, 1 - target]))
+    found = model.coef_[0] / spread
+    return found, float(model.intercept_[0] - found @ centre) if with_shift else 0.0

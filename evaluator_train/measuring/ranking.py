@@ -1,18 +1,17 @@
-"""How well scores rank and separate two classes, with ties counted as ties.
+"""How well scores rank and separate two classes, by scikit-learn, with ties counted as ties.
 
-A language model gives a handful of different scores, so a tie is the rule for it and not an exception: a
-    relevant and
+A language model gives a handful of different scores, so a tie is the rule for it and not an exception: a relevant and
 an irrelevant text with the same score count as half a pair in the right order.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.evaluator_train.measuring.scikit import scikit
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -27,8 +26,7 @@ def auc(labels: Sequence[int], scores: Sequence[float]) -> float:
 
     Raises ConfigError unless both classes are there: without one, no order can be right or wrong.
     """
-    truth, _, groups = _grouped(labels, scores)
-    return _weighted_auc(truth, groups, np.ones(len(truth)))
+    return float(scikit("metrics").roc_auc_score(*_checked(labels, scores)))
 
 
 def average_precision(labels: Sequence[int], scores: Sequence[float]) -> float:
@@ -36,11 +34,7 @@ def average_precision(labels: Sequence[int], scores: Sequence[float]) -> float:
 
     Texts of one score enter together, so the result does not depend on their order.
     """
-    truth, _, groups = _grouped(labels, scores)
-    relevant = np.bincount(groups, truth)[::-1]
-    taken = np.cumsum(np.bincount(groups)[::-1])
-    precision = np.cumsum(relevant) / taken
-    return float(np.sum(relevant * precision) / relevant.sum())
+    return float(scikit("metrics").average_precision_score(*_checked(labels, scores)))
 
 
 def accuracy_at(labels: Sequence[int], scores: Sequence[float | None], cut: float) -> float:
@@ -58,89 +52,62 @@ def best_accuracy(labels: Sequence[int], scores: Sequence[float]) -> tuple[float
     """The best accuracy that any cut reaches on these very texts, and the cut, in the middle of its gap.
 
     An upper bound of what tuning the cut can bring, not an estimate of it. The cut is infinite when calling
-    every text irrelevant is best.
+    every text irrelevant is best; of equally good cuts it is the lowest.
     """
-    truth, values, groups = _grouped(labels, scores)
-    relevant, all_of = np.bincount(groups, truth), np.bincount(groups)
-    # Cut i keeps the groups from i on: relevant ones at or above it, irrelevant ones below it.
-    above = np.concatenate([np.cumsum(relevant[::-1])[::-1], [0]])
-    below = np.concatenate([[0], np.cumsum(all_of - relevant)])
-    right = above + below
-    best = int(np.argmax(right))
-    if best == len(values):
-        cut = float("inf")
-    else:
-        cut = float(values[0] if best == 0 else (values[best - 1] + values[best]) / 2)
-    return float(right[best] / len(truth)), cut
+    truth, values = _checked(labels, scores)
+    false_rate, true_rate, cuts = scikit("metrics").roc_curve(truth, values, drop_intermediate=False)
+    share = truth.mean()
+    right = (true_rate * share + (1 - false_rate) * (1 - share))[::-1]
+    rising = cuts[::-1]  # the distinct scores, then infinity
+    best = int(np.argmax(right > right.max() - 1e-12))
+    between = 0 < best < len(rising) - 1
+    return float(right[best]), float((rising[best - 1] + rising[best]) / 2 if between else rising[best])
 
 
 def roc(labels: Sequence[int], scores: Sequence[float]) -> tuple[list[float], list[float]]:
     """False and true positive rates at the distinct scores, (0, 0) to (1, 1). `auc` is the area below."""
-    truth, _, groups = _grouped(labels, scores)
-    relevant = np.bincount(groups, truth)[::-1]
-    irrelevant = np.bincount(groups)[::-1] - relevant
-    rates = [np.concatenate([[0.0], np.cumsum(part) / part.sum()]) for part in (irrelevant, relevant)]
-    return rates[0].tolist(), rates[1].tolist()
+    curve = scikit("metrics").roc_curve(*_checked(labels, scores), drop_intermediate=False)
+    return curve[0].tolist(), curve[1].tolist()
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A 95% bootstrap interval."""
-
-    low: float
-    high: float
-
-
-def auc_interval(
+def auc_bounds(
     labels: Sequence[int],
     scores: Sequence[float],
     questions: Sequence[Hashable],
     *,
     draws: int = 400,
     seed: int = 0,
-) -> Interval:
-    """Where `auc` would lie on other questions of the same kind: 95% of `draws` bootstrap samples.
+) -> tuple[float, float]:
+    """(low, high): where `auc` would lie on other questions of the same kind, in 95% of `draws` bootstrap samples.
 
     Whole questions are drawn, not pairs: the pairs of one question stand and fall together.
     """
-    truth, _, groups = _grouped(labels, scores)
+    truth, values = _checked(labels, scores)
     numbers = {question: number for number, question in enumerate(dict.fromkeys(questions))}
     owner = np.array([numbers[question] for question in questions])
     random = np.random.default_rng(seed)
+    area = scikit("metrics").roc_auc_score
     found = []
     for _ in range(draws):
         drawn = np.bincount(random.integers(len(numbers), size=len(numbers)), minlength=len(numbers))
         weights = drawn[owner].astype(np.float64)
         if 0 < weights @ truth < weights.sum():
-            found.append(_weighted_auc(truth, groups, weights))
+            found.append(area(truth, values, sample_weight=weights))
     if not found:
         raise ConfigError("too few questions for an interval: no bootstrap sample holds both classes")
     low, high = np.quantile(found, [0.025, 0.975])
-    return Interval(float(low), float(high))
+    return float(low), float(high)
 
 
-def _weighted_auc(truth: Floats, groups: NDArray[np.intp], weights: Floats) -> float:
-    relevant = np.bincount(groups, weights * truth)
-    irrelevant = np.bincount(groups, weights * (1 - truth))
-    below = np.cumsum(irrelevant) - irrelevant
-    return float(relevant @ (below + irrelevant / 2) / (relevant.sum() * irrelevant.sum()))
-
-
-def _grouped(labels: Sequence[int], scores: Sequence[float]) -> tuple[Floats, Floats, NDArray[np.intp]]:
-    """Labels, the distinct scores in rising order, and for each text the number of its score."""
-    truth, values = np.asarray(labels, dtype=np.float64), _finite(scores)
+def _checked(labels: Sequence[int], scores: Sequence[Any]) -> tuple[Floats, Floats]:
+    """Labels and scores as arrays, where they can be ranked."""
+    truth, values = np.asarray(labels, dtype=np.float64), np.asarray(scores, dtype=np.float64)
     if truth.shape != values.shape or truth.ndim != 1:
         raise ConfigError(f"labels and scores must have one length, got {len(labels)} and {len(scores)}")
+    if not np.isfinite(values).all():
+        raise ConfigError("scores must be finite: leave out what was not judged (None)")
     if not np.isin(truth, (0, 1)).all():
         raise ConfigError("labels must be 0 or 1")
     if not 0 < truth.sum() < len(truth):
         raise ConfigError("labels must hold both classes, relevant (1) and irrelevant (0)")
-    distinct, groups = np.unique(values, return_inverse=True)
-    return truth, distinct, groups
-
-
-def _finite(scores: Sequence[Any]) -> Floats:
-    values = np.asarray(scores, dtype=np.float64)
-    if not np.isfinite(values).all():
-        raise ConfigError("scores must be finite: leave out what was not judged (None)")
-    return values
+    return truth, values

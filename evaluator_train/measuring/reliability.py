@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.evaluator_train.measuring.scikit import scikit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,20 +41,14 @@ def reliability(labels: Sequence[int], probabilities: Sequence[float], bins: int
         raise ConfigError(f"labels and probabilities must have one length above 0, got {len(labels)}")
     if not ((predicted >= 0) & (predicted <= 1)).all():
         raise ConfigError("probabilities must be in [0, 1]")
-    numbers = np.minimum((predicted * bins).astype(int), bins - 1)
-    table = []
-    for number in np.unique(numbers):
-        inside = numbers == number
-        table.append(
-            Bin(
-                low=float(number / bins),
-                high=float((number + 1) / bins),
-                pairs=int(inside.sum()),
-                predicted=float(predicted[inside].mean()),
-                observed=float(truth[inside].mean()),
-            )
-        )
-    return table
+    edges = np.arange(bins + 1) / bins
+    pairs, total, relevant = (
+        np.histogram(predicted, edges, weights=weights)[0] for weights in (None, predicted, truth)
+    )
+    return [
+        Bin(float(edges[n]), float(edges[n + 1]), int(pairs[n]), total[n] / pairs[n], relevant[n] / pairs[n])
+        for n in np.flatnonzero(pairs)
+    ]
 
 
 def calibration_error(labels: Sequence[int], probabilities: Sequence[float], bins: int = BINS) -> float:
@@ -63,5 +58,5 @@ def calibration_error(labels: Sequence[int], probabilities: Sequence[float], bin
 
 
 def log_loss(truth: Floats, probability: Floats) -> float:
-    safe = np.clip(probability, 1e-12, 1 - 1e-12)
-    return float(-np.mean(truth * np.log(safe) + (1 - truth) * np.log(1 - safe)))
+    """Mean surprise of the labels, by scikit-learn: 0 when every probability is right and certain."""
+    return float(scikit("metrics").log_loss(truth, probability, labels=[0, 1]))

@@ -1,4 +1,4 @@
-"""How fast a T5 grader is here: `crag-dspy time-grader --grader mini --pairs strips.jsonl`.
+"""How fast a T5 grader is here (`crag-dspy grader time`).
 
 The yardstick is the loop of the official CRAG code on the same weights: one pair at a time, padded to 512
 tokens. Beside the pairs a second stands the share of this machine's own matrix-multiply rate, so that a
@@ -7,19 +7,15 @@ figure from one machine means something on another.
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.state.arguments import check_whole
 
 if TYPE_CHECKING:
-    import argparse
-
     from crag_dspy.graders.t5 import T5Grader
 
 PADDED = 512
@@ -158,53 +154,3 @@ def _matmul_rate(grader: T5Grader, precision: str) -> float:
         repeats = 50
         _, seconds = _timed(lambda: [left @ right for _ in range(repeats)])
     return float(2 * 1024 * config.d_model * config.d_ff * repeats / seconds)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--grader", default="mini", help="a T5 grader: a name, a folder or a hub id")
-    parser.add_argument("--pairs", required=True, nargs="+", metavar="FILE")
-    parser.add_argument("--limit", type=int, default=256, help="time at most so many pairs")
-    parser.add_argument("--official", type=int, default=32, help="pairs for the official loop, which is slow")
-    parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
-    parser.add_argument("--threads", type=int, help="default: torch's own choice")
-    parser.add_argument("--json", action="store_true", help="one JSON line a row on stdout")
-
-
-def run(args: argparse.Namespace) -> int:
-    import torch
-
-    from crag_dspy.evaluator_train.pairs.pair_files import read_pairs
-
-    if args.threads is not None:
-        check_whole("threads", args.threads)
-        torch.set_num_threads(args.threads)
-    found = [pair for path in args.pairs for pair in read_pairs(path)][: args.limit]
-    rows = time_grader(
-        args.grader,
-        [(pair.question, pair.text) for pair in found],
-        [pair.label for pair in found],
-        official=args.official,
-        precisions=args.precision,
-    )
-    if args.json:
-        for row in rows:
-            sys.stdout.write(json.dumps({**asdict(row), "threads": torch.get_num_threads()}) + "\n")
-        return 0
-    from rich.console import Console
-    from rich.table import Table
-
-    words = sum(len(pair.text.split()) for pair in found) / len(found)
-    title = f"{args.grader}: {len(found)} pairs, {words:.0f} words a text, {torch.get_num_threads()} threads"
-    table = Table("way", "in", "pairs/s", "speed-up", "off by", "AUC", "of matmul", title=title)
-    for row in rows:
-        table.add_row(
-            row.way,
-            row.precision,
-            f"{row.pairs_per_second:.1f}",
-            f"{row.times_official:.1f}",
-            "" if row.difference is None else f"{row.difference:.1e}",
-            "" if row.auc is None else f"{row.auc:.4f}",
-            "" if row.of_matmul is None else f"{row.of_matmul:.0%}",
-        )
-    Console().print(table)
-    return 0

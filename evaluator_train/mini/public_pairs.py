@@ -4,7 +4,7 @@
 
     SET.train.jsonl, SET.dev.jsonl, SET.heldout.jsonl     pairs of one set (see `public_sets`), shuffled
     all.train.jsonl, all.dev.jsonl                        all of them together
-    texts.txt, questions.txt                              plain text for `crag-dspy distil-base`
+    texts.txt, questions.txt                              plain text for `distil`
 
 What a development or held-out file holds is in no training file: not the question, not the text, and no long run of
 words of either; what a held-out file holds is not in the plain text. Seed 0 gives the very pairs of the shipped grader;
@@ -21,9 +21,10 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.evaluator_train.mini.public_sets import PLAIN_FILES, PublicSets, file_lines, refined
+from crag_dspy.evaluator_train.mini.public_sets import PLAIN_FILES, PublicSets, refined
 from crag_dspy.evaluator_train.mini.public_text import key, runs, sentences
 from crag_dspy.evaluator_train.pairs.pair_files import Pair, write_pairs
+from crag_dspy.files.paper import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -87,7 +88,7 @@ def plain_text(
     """
     random, source = Random(SEED + seed), Path(folder)
     passages = [passage for name in PLAIN_FILES for passage in refined(source / name)]
-    for line in file_lines(source / "crag-paper/biography/retrieved_passages.txt"):
+    for line in rows_of(source / "crag-paper/biography/retrieved_passages.txt"):
         passages += [passage.partition(" // ")[2] for passage in line.split("[sep]")]
     texts, start = [], 0
     cut = [sentence for passage in passages for sentence in sentences(passage)]
@@ -95,7 +96,7 @@ def plain_text(
         size = random.choices((1, 2, 4), (0.75, 0.17, 0.08))[0]
         texts.append(" ".join(cut[start : start + size]))
         start += size
-    asked = [line for name in ASKED for line in file_lines(source / f"crag-paper/{name}/questions.txt")]
+    asked = [line for name in ASKED for line in rows_of(source / f"crag-paper/{name}/questions.txt")]
     for name, rows in pairs.items():
         if name.endswith("/train") and not name.startswith(("biography", "plain-text")):
             texts += [pair.text for pair in rows]
@@ -116,14 +117,16 @@ def _distinct(texts: Iterable[str], held: set[str]) -> list[str]:
     return [text for text in plain if shortest < len(text) < longest and key(text) not in held]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the files; returns 0."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {__spec__.name}", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("datasets", metavar="DATASETS", help="a folder with the published sets")
     parser.add_argument("--out", required=True, metavar="FOLDER")
     parser.add_argument("--seed", type=int, default=0, help="0 gives the splits of the shipped grader")
     parser.add_argument("--json", action="store_true", help="one JSON line on stdout")
-
-
-def run(args: argparse.Namespace) -> int:
+    args = parser.parse_args(arguments)
     from crag_dspy.retrievers.embedders import as_embedder
 
     if not Path(args.datasets).is_dir():
@@ -147,12 +150,6 @@ def run(args: argparse.Namespace) -> int:
         for name, count in counts.items():
             sys.stdout.write(f"{name:28s} " + "  ".join(f"{n:6d} {what}" for what, n in count.items()) + "\n")
     return 0
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="public_pairs", description=(__doc__ or "").partition("\n")[0])
-    add_arguments(parser)
-    return run(parser.parse_args())
 
 
 if __name__ == "__main__":

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from random import Random
 
-    Article = tuple[str, list[dict[str, Any]]]  # its name, its paragraphs
+    from crag_dspy.files.squad import Paragraph
+
+    Article = tuple[str, Sequence[Paragraph]]  # its name, its paragraphs
     Where = tuple[str, int]  # an article's name, the number of a paragraph
     Row = tuple[str, str, str, int, str]  # set/split, question, text, label, document
 
@@ -30,14 +32,14 @@ def reading_pairs(base: str, split: str, articles: Sequence[Article], random: Ra
     part = _Part(articles)
     for name, paragraphs in articles:
         for place, paragraph in enumerate(paragraphs):
-            for row in paragraph["qas"]:
-                asked = _Asked(part, (name, place), row["question"], row["answers"])
+            for row in paragraph.questions:
+                asked = _AskedOf(part, (name, place), row["question"], row["answers"])
                 if asked.positives:
                     yield from _sentence_rows(base, split, asked, random)
                     yield from _paragraph_rows(base, split, asked, random)
 
 
-def _sentence_rows(base: str, split: str, asked: _Asked, random: Random) -> Iterator[Row]:
+def _sentence_rows(base: str, split: str, asked: _AskedOf, random: Random) -> Iterator[Row]:
     sentences = asked.part.sentences
     ranked = [number for number in asked.part.ranking.top(asked.question, 60) if asked.refutes(number)]
     chosen = ranked[:1] + _one_more(asked, ranked, random) if split == "train" else ranked[:2]
@@ -46,7 +48,7 @@ def _sentence_rows(base: str, split: str, asked: _Asked, random: Random) -> Iter
         yield f"{base}/{split}", asked.question, one.text, label, f"{base}:{one.where[0]}"
 
 
-def _one_more(asked: _Asked, ranked: Sequence[int], random: Random) -> list[int]:
+def _one_more(asked: _AskedOf, ranked: Sequence[int], random: Random) -> list[int]:
     """A second negative for training: of the same paragraph, another of high rank, or any."""
     used, draw, count = set(ranked[:1]), random.random(), len(asked.part.sentences)
     own = asked.part.by_paragraph[asked.where]
@@ -60,7 +62,7 @@ def _one_more(asked: _Asked, ranked: Sequence[int], random: Random) -> list[int]
     return []
 
 
-def _paragraph_rows(base: str, split: str, asked: _Asked, random: Random) -> Iterator[Row]:
+def _paragraph_rows(base: str, split: str, asked: _AskedOf, random: Random) -> Iterator[Row]:
     part, mine = asked.part, asked.part.number_of[asked.where]
     found = part.paragraph_ranking.top(asked.question, 20)
     wrong = next((n for n in found if n != mine and not says(part.contexts[n], asked.answers)), None)
@@ -89,7 +91,7 @@ class _Part:
         self.by_paragraph: dict[Where, list[int]] = defaultdict(list)
         for name, paragraphs in articles:
             for place, paragraph in enumerate(paragraphs):
-                where, context = (name, place), paragraph["context"]
+                where, context = (name, place), paragraph.text
                 self.places.append(where)
                 self.contexts.append(context)
                 for start, end in spans(context):
@@ -114,7 +116,7 @@ class _Part:
         return found
 
 
-class _Asked:
+class _AskedOf:
     """A question about one paragraph, with the numbers of the sentences that answer it."""
 
     def __init__(

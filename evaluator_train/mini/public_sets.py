@@ -11,11 +11,10 @@ same part of it. What is drawn comes from one stream in the order of `make`, so 
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +22,8 @@ from crag_dspy.errors import ConfigError
 from crag_dspy.evaluator_train.mini.public_reading import reading_pairs
 from crag_dspy.evaluator_train.mini.public_text import Ranking, connected, key, sentences, tidy
 from crag_dspy.evaluator_train.pairs.pair_files import Pair, read_pairs
+from crag_dspy.files.paper import rows_of
+from crag_dspy.files.squad import by_article, read_squad
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from crag_dspy.evaluator_train.mini.public_reading import Article
+    from crag_dspy.files.squad import Paragraph
 
     Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
@@ -71,7 +73,10 @@ class PublicSets:
                 f"{self.folder.name}: {missing[0]} is missing ({len(missing)} of {len(FILES)} files): the sets "
                 "are cut in one go, so all of them are needed"
             )
-        articles = {language: _squad(self.folder / f"xquad/xquad.{language}.json") for language in LANGUAGES}
+        articles = {
+            language: by_article(read_squad(self.folder / f"xquad/xquad.{language}.json"))
+            for language in LANGUAGES
+        }
         parts = self._xquad(articles)
         self._cmrc()
         self._selqa()
@@ -87,7 +92,7 @@ class PublicSets:
         if question and text:
             self.pairs.setdefault(name, []).append(Pair(question, text, label, name, document))
 
-    def _xquad(self, articles: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, list[int]]:
+    def _xquad(self, articles: Mapping[str, Sequence[Sequence[Paragraph]]]) -> dict[str, list[int]]:
         """The same articles go to the same part in every language; gives the parts."""
         order = list(range(len(articles["en"])))
         self.random.shuffle(order)
@@ -99,22 +104,22 @@ class PublicSets:
         }
         for language, data in articles.items():
             for split, numbers in parts.items():
-                chosen = [(str(number), data[number]["paragraphs"]) for number in numbers]
+                chosen = [(str(number), data[number]) for number in numbers]
                 self._comprehension(f"xquad-{language}", split, chosen)
-            self.held += [p["context"] for number in parts["heldout"] for p in data[number]["paragraphs"]]
+            self.held += [paragraph.text for number in parts["heldout"] for paragraph in data[number]]
         return parts
 
     def _cmrc(self) -> None:
-        by_title: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for article in _squad(self.folder / "cmrc2018/dev.json"):
-            by_title[article["title"]] += article["paragraphs"]
+        by_title: dict[str, list[Paragraph]] = defaultdict(list)
+        for paragraph in read_squad(self.folder / "cmrc2018/dev.json"):
+            by_title[paragraph.title].append(paragraph)
         order = sorted(by_title)
         self.random.shuffle(order)
         train, dev = int(0.75 * len(order)), int(0.8 * len(order))
         for split, titles in (("train", order[:train]), ("dev", order[train:dev]), ("heldout", order[dev:])):
             self._comprehension("cmrc", split, [(title, by_title[title]) for title in titles])
-        trial = _squad(self.folder / "cmrc2018/trial.json")
-        others = [(one["title"], one["paragraphs"]) for one in trial if one["title"] not in by_title]
+        trial = by_article(read_squad(self.folder / "cmrc2018/trial.json"))
+        others = [(one[0].title, one) for one in trial if one[0].title not in by_title]
         self._comprehension("cmrc-trial", "heldout", others)
 
     def _comprehension(self, base: str, split: str, articles: Sequence[Article]) -> None:
@@ -156,8 +161,8 @@ class PublicSets:
 
     def _biography(self) -> None:
         folder = self.folder / "crag-paper/biography"
-        questions = [line for line in file_lines(folder / "questions.txt") if line.strip()]
-        retrieved = file_lines(folder / "retrieved_passages.txt")
+        questions = [line for line in rows_of(folder / "questions.txt") if line.strip()]
+        retrieved = rows_of(folder / "retrieved_passages.txt")
         if len(questions) != len(retrieved):
             raise ConfigError(
                 f"crag-paper/biography: {len(questions)} questions and {len(retrieved)} rows of passages"
@@ -203,7 +208,7 @@ class PublicSets:
                     self.add(name, passage[asked], text, 0, f"plain:{other}")
 
     def _qnli(
-        self, articles: Sequence[dict[str, Any]], parts: Mapping[str, Sequence[int]], embed: Embed
+        self, articles: Sequence[Sequence[Paragraph]], parts: Mapping[str, Sequence[int]], embed: Embed
     ) -> None:
         rows = read_pairs(self.folder / "qnli/dev.tsv")
         centres = np.stack([embed(_article_texts(article)).mean(0) for article in articles])
@@ -252,24 +257,11 @@ def refined(file: Path) -> list[str]:
     """The passages of one of the paper's knowledge files, without titles and footnote marks."""
     parts = [
         part
-        for line in file_lines(file)
+        for line in rows_of(file)
         for part in re.split(r" \[sep\] |\s;\s(?=[^;]{3,60}: )", line.strip().lstrip("#"))
     ]
     return [re.sub(r"\[\d+\]", "", part.partition(" // ")[2] or part).strip() for part in parts]
 
 
-def _article_texts(article: Mapping[str, Any]) -> list[str]:
-    paragraphs = article["paragraphs"]
-    return [p["context"] for p in paragraphs] + [row["question"] for p in paragraphs for row in p["qas"]]
-
-
-def _squad(file: Path) -> list[dict[str, Any]]:
-    try:
-        return list(json.loads(file.read_text(encoding="utf-8"))["data"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{file.name}: not a SQuAD v1.1 file: {error!r}") from error
-
-
-def file_lines(file: Path) -> list[str]:
-    # Not splitlines: rows hold characters that it takes for line ends.
-    return file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+def _article_texts(article: Sequence[Paragraph]) -> list[str]:
+    return [each.text for each in article] + [row["question"] for each in article for row in each.questions]

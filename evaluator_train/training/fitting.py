@@ -24,6 +24,7 @@ from crag_dspy.evaluator_train.measuring.ranking import auc
 from crag_dspy.evaluator_train.training.learner import Learner, parameter_groups
 from crag_dspy.graders.artefact import save_tensors
 from crag_dspy.graders.batches import collate, raw_scores
+from crag_dspy.state.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -215,7 +216,7 @@ class Curves(TrainerCallback):
             self._bar.set_postfix(shown, refresh=False)
         if state.is_world_process_zero:  # rewritten whole: after a resume it holds no step twice
             lines = [json.dumps(entry) for entry in state.log_history]
-            self._file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            write_whole(self._file, "\n".join(lines) + "\n")
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if self._bar is not None:

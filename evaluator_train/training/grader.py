@@ -1,13 +1,11 @@
-"""Train a grader from any T5: `crag-dspy train-grader --recipe t5-large --pairs train.jsonl --out RUN`.
+"""Train a grader from any T5 (`crag-dspy grader train`), into the folder of a run.
 
-    RUN/grader/         the artefact: an adapter after LoRA, whole weights after full fine-tuning
-    RUN/config.json     the exact recipe, digests of the pairs, versions
-    RUN/metrics.json    development AUC before and after, steps, seconds, why it ended
-    RUN/curves.jsonl    loss, learning rate and AUC by step
-    RUN/dev.jsonl       the development pairs with the final model's raw logits
-    RUN/checkpoints/    for --resume
-
-On many GPUs: `torchrun --nproc-per-node 8 -m crag_dspy.commands.cli train-grader ...`, or `accelerate launch`.
+RUN/grader/         the artefact: an adapter after LoRA, whole weights after full fine-tuning
+RUN/config.json     the exact recipe, digests of the pairs, versions
+RUN/metrics.json    development AUC before and after, steps, seconds, why it ended
+RUN/curves.jsonl    loss, learning rate and AUC by step
+RUN/dev.jsonl       the development pairs with the final model's raw logits
+RUN/checkpoints/    to go on from
 """
 
 from __future__ import annotations
@@ -15,27 +13,24 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
+import shutil
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.evaluator_train.training.recipe import Recipe, read_recipe, recipe_names
-from crag_dspy.evaluator_train.training.targets import (
-    Target,
-    digest,
-    hard_labels,
-    read_targets,
-    split_by_question,
-)
+from crag_dspy.evaluator_train.training.targets import Target, hard_labels, targets_digest
+from crag_dspy.state.files import write_whole
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
+    from crag_dspy.evaluator_train.training.recipe import Recipe
+
 logger = logging.getLogger(__name__)
+
+METRICS = "metrics.json"  # written last
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +52,9 @@ def train_grader(
     train: Sequence[Target],
     dev: Sequence[Target],
     recipe: Recipe,
-    out: Path | str,
+    run: Path | str,
     *,
-    resume: bool = False,
+    fresh: bool = False,
     progress: bool = False,
 ) -> TrainingResult:
     """Train, keep the model with the best development AUC, and save it with all that made it.
@@ -68,8 +63,8 @@ def train_grader(
         train: labels in [0, 1]. Texts longer than one input are trained on their first window.
         dev: of other questions and documents than `train`; soft labels count as relevant from 0.5 on.
         recipe: see `recipe.py`.
-        out: the run folder.
-        resume: go on from the last whole checkpoint of the same run (same recipe, same pairs), or start.
+        run: the run folder. One that has the same run (same recipe, same pairs) goes on from its last whole checkpoint.
+        fresh: throw away what the folder has.
         progress: a bar on stderr.
 
     Raises:
@@ -84,12 +79,14 @@ def train_grader(
     from crag_dspy.graders.precision import native
     from crag_dspy.graders.prompt_format import PairEncoder, prompt_format
 
-    run = Path(out)
+    folder = Path(run)
     labels = hard_labels(dev)
     if not train:
         raise ConfigError("there are no training pairs")
     config = _described(recipe, train, dev)
-    checkpoint = _claim(run, config, resume)
+    checkpoint = _claim(folder, config, fresh)
+    if not fresh and (finished := _finished(folder)) is not None:
+        return finished
 
     set_seed(recipe.training.seed)
     spec, settings = recipe.grader.spec(), recipe.training
@@ -111,7 +108,7 @@ def train_grader(
         examples,
         devset,
         settings,
-        run,
+        folder,
         precision if settings.precision == "auto" else settings.precision,
         progress,
     )
@@ -123,7 +120,7 @@ def train_grader(
     best = devset.auc(raws)
     trained, total = learner.count(prepared.learner)
     result = TrainingResult(
-        grader=run / "grader",
+        grader=folder / "grader",
         auc_before=before,
         auc=best,
         best_step=int(trainer.state.best_global_step or trainer.state.global_step),
@@ -144,11 +141,11 @@ def train_grader(
                 "made_with": {"recipe": recipe.model_dump(mode="json"), "versions": config["versions"]},
             }
         )
-        learner.save_trained(prepared, run / "grader", whole, base.tokenizer)
-        _write(run / "metrics.json", metrics)
+        learner.save_trained(prepared, folder / "grader", whole, base.tokenizer)
         rows = [{**asdict(each), "raw": raw} for each, raw in zip(dev, raws, strict=True)]
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        (run / "dev.jsonl").write_text(lines, encoding="utf-8")
+        write_whole(folder / "dev.jsonl", lines)
+        _write(folder / METRICS, metrics)
     return result
 
 
@@ -158,8 +155,8 @@ def _described(recipe: Recipe, train: Sequence[Target], dev: Sequence[Target]) -
     return {
         "recipe": recipe.model_dump(mode="json"),
         "pairs": {
-            "train": digest(train),
-            "dev": digest(dev),
+            "train": targets_digest(train),
+            "dev": targets_digest(dev),
             "train_count": len(train),
             "dev_count": len(dev),
         },
@@ -167,21 +164,26 @@ def _described(recipe: Recipe, train: Sequence[Target], dev: Sequence[Target]) -
     }
 
 
-def _claim(run: Path, config: dict[str, Any], resume: bool) -> Path | None:
+def _claim(run: Path, config: dict[str, Any], fresh: bool) -> Path | None:
     """Make the run folder this run's; the checkpoint to go on from, if any."""
     from crag_dspy.evaluator_train.training.fitting import last_whole_checkpoint
 
     file = run / "config.json"
-    if _rank() > 0:  # of many processes the first one claims
-        return last_whole_checkpoint(run / "checkpoints") if resume else None
+    if rank() > 0:  # of many processes the first one claims
+        return None if fresh else last_whole_checkpoint(run / "checkpoints")
     if file.is_file():
-        if not resume:
-            raise ConfigError(f"out: {run.name} already holds a run: resume it, or name another folder")
         before = json.loads(file.read_text(encoding="utf-8"))
+        if "recipe" not in before or "pairs" not in before:
+            raise ConfigError(f"run: {run.name} holds a run of another kind: name another folder")
+        if fresh:
+            _empty(run)
+            _write(file, config)
+            return None
         for part in ("recipe", "pairs"):
             if before.get(part) != config[part]:
                 raise ConfigError(
-                    f"out: {run.name} holds a run with another {part}: {_difference(before, config, part)}"
+                    f"run: {run.name} holds a run with another {part}: {_difference(before, config, part)}; "
+                    "name another folder, or begin afresh (fresh=True, --fresh)"
                 )
         found: Path | None = last_whole_checkpoint(run / "checkpoints")
         return found
@@ -190,7 +192,23 @@ def _claim(run: Path, config: dict[str, Any], resume: bool) -> Path | None:
     return None
 
 
-def _rank() -> int:
+def _finished(run: Path) -> TrainingResult | None:
+    """What a run that went to its end said: the trainer would add a step to it."""
+    file = run / METRICS
+    if not file.is_file() or not (run / "grader").is_dir():
+        return None
+    return TrainingResult(grader=run / "grader", **json.loads(file.read_text(encoding="utf-8")))
+
+
+def _empty(run: Path) -> None:
+    """Remove what a training writes, and nothing else."""
+    for name in ("grader", "checkpoints"):
+        shutil.rmtree(run / name, ignore_errors=True)
+    for name in (METRICS, "curves.jsonl", "dev.jsonl"):
+        (run / name).unlink(missing_ok=True)
+
+
+def rank() -> int:
     """Number of this process among those that torchrun or accelerate started; 0 when it is alone."""
     return int(os.environ.get("RANK", "0"))
 
@@ -227,48 +245,4 @@ def _warn(left_out: int, cut: int, total: int, limit: str) -> None:
 
 
 def _write(path: Path, plain: Any) -> None:
-    path.write_text(json.dumps(plain, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--recipe", required=True, help=f"{', '.join(recipe_names())}, or a TOML file")
-    parser.add_argument("--pairs", required=True, nargs="+", metavar="FILE", help="training pairs")
-    parser.add_argument(
-        "--dev", nargs="+", metavar="FILE", help="development pairs; default: a tenth of --pairs"
-    )
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="the run folder")
-    parser.add_argument("--base", help="another base than the recipe's: a folder or a hub id")
-    parser.add_argument("--head", choices=("true_false", "regression", "segments"))
-    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", dest="changes")
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --out")
-    parser.add_argument("--json", action="store_true", help="one JSON line on stdout")
-
-
-def run(args: argparse.Namespace) -> int:
-    changes = [f"grader.{name}={value}" for name in ("base", "head") if (value := getattr(args, name))]
-    if args.head:
-        changes.append('grader.prompt_format=""')  # the recipe's is for the recipe's head
-    recipe = read_recipe(args.recipe, [*changes, *args.changes])
-    train = [target for path in args.pairs for target in read_targets(path)]
-    if args.dev:
-        dev = [target for path in args.dev for target in read_targets(path)]
-    else:
-        train, dev = split_by_question(train, 0.1)
-        logger.warning(
-            "no --dev: %d pairs, a tenth of the questions, are kept apart for development", len(dev)
-        )
-    result = train_grader(train, dev, recipe, args.out, resume=args.resume, progress=sys.stderr.isatty())
-    if _rank() > 0:
-        return 0
-    if args.json:
-        sys.stdout.write(json.dumps({**asdict(result), "grader": str(result.grader)}) + "\n")
-        return 0
-    from rich.console import Console
-
-    Console().print(
-        f"{result.grader}: development AUC {result.auc_before:.3f} -> {result.auc:.3f} "
-        f"(step {result.best_step} of {result.steps}, {result.seconds:.0f} s, "
-        f"{result.trained_parameters:,} of {result.parameters:,} parameters trained)",
-        highlight=False,
-    )
-    return 0
+    write_whole(path, json.dumps(plain, indent=2, ensure_ascii=False) + "\n")

@@ -1,13 +1,12 @@
-"""Make a portable grader: `crag-dspy merge-grader RUN/grader --out FOLDER` folds the adapter into its base.
+"""Make a portable grader: `crag-dspy grader merge` folds the adapter into its base.
 
-With `--keep-adapter` base and adapter stay apart in one folder, as in the grader that ships: an int8 base loses nothing
+With `keep_adapter` base and adapter stay apart in one folder, as in the grader that ships: an int8 base loses nothing
 where its adapter was trained on those very weights, and a merged one would be rounded again.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,6 @@ from pydantic import ValidationError
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
-    import argparse
-
     from crag_dspy.graders.artefact import GraderSpec, Storage
 
 
@@ -83,42 +80,10 @@ def _apart(source: Path | str, base: Path, head: str, storage: Storage, scratch:
         raise ConfigError(f"{base.name} has an adapter of its own: merge that base first, or merge both")
     adapter = own if folder == base else folder
     if not (adapter / ADAPTER_WEIGHTS).is_file():
-        raise ConfigError(f"{folder.name} has no adapter to keep: leave out --keep-adapter")
+        raise ConfigError(f"{folder.name} has no adapter to keep: leave out keep_adapter (--keep-adapter)")
     dtype = torch.float32 if storage == "fp32" else torch.bfloat16
     brought = {name: tensor.to(dtype) for name, tensor in tensors(adapter / ADAPTER_WEIGHTS).items()}
     save_tensors(brought, scratch / ADAPTER_WEIGHTS)
     config = {**read_json(adapter, ADAPTER_CONFIG), "base_model_name_or_path": ""}
     (scratch / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     return load_backbone(base, head)[0]
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("grader", help="an adapter or grader folder, or a hub id")
-    parser.add_argument("--out", required=True, metavar="FOLDER")
-    parser.add_argument("--storage", choices=("fp32", "bf16", "int8"), default="fp32")
-    parser.add_argument("--keep-adapter", action="store_true", help="store it beside the base, not merged")
-    parser.add_argument("--name", help="default: the name it has")
-    parser.add_argument("--window", type=int, help="tokens of a text that are judged at once")
-    parser.add_argument("--overlap", type=int, help="tokens that two windows share")
-    parser.add_argument("--trained-on", nargs="+", metavar="TEXT", help="what grader.json says of the data")
-    parser.add_argument("--json", action="store_true", help="one JSON line on stdout")
-
-
-def run(args: argparse.Namespace) -> int:
-    given = {field: getattr(args, field) for field in ("window", "overlap", "trained_on")}
-    changes = {field: value for field, value in given.items() if value is not None}
-    spec = merge(
-        args.grader,
-        args.out,
-        storage=args.storage,
-        name=args.name,
-        keep_adapter=args.keep_adapter,
-        **changes,
-    )
-    size = sum(path.stat().st_size for path in Path(args.out).rglob("*") if path.is_file())
-    if args.json:
-        line = {"grader": str(args.out), "name": spec.name, "fingerprint": spec.fingerprint, "bytes": size}
-        sys.stdout.write(json.dumps(line) + "\n")
-    else:
-        sys.stdout.write(f"{args.out}: {spec.name}, {size / 1e6:.1f} MB, fingerprint {spec.fingerprint}\n")
-    return 0

@@ -51,7 +51,7 @@ def split_by_question(targets: Sequence[Target], share: float) -> tuple[list[Tar
     return [target for target in targets if not in_dev(target.question)], dev
 
 
-def digest(targets: Iterable[Target]) -> str:
+def targets_digest(targets: Iterable[Target]) -> str:
     """Of the pairs in their order: what a run was trained on, whatever file they came from."""
     found = hashlib.sha256()
     for target in targets:

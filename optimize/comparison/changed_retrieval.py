@@ -64,12 +64,12 @@ class ChangedRetrieval(Held):
         found = [
             p
             for p in self.source(query, k + len(change.without) + beyond)
-            if name_of(p) not in change.without
+            if passage_key(p) not in change.without
         ]
         kept = found[:first]
         if not self.decoys:
             return kept
-        decoys = [p for p in found[first:] if name_of(p) not in change.answering][: self.decoys]
+        decoys = [p for p in found[first:] if passage_key(p) not in change.answering][: self.decoys]
         return _mixed(kept, decoys, Random(f"{self.seed} {query}"))
 
 
@@ -101,9 +101,9 @@ def answering(example: dspy.Example, retriever: Retriever, k: int) -> list[str]:
     passages = retriever(example.question, k)
     relevant = example.get("relevant_ids")
     if relevant is not None:
-        return [name_of(p) for p in passages if p.id in set(map(str, relevant))]
+        return [passage_key(p) for p in passages if p.id in set(map(str, relevant))]
     golds = gold_answers(example)
-    return [name_of(p) for p in passages if golds and contains_answer(f"{p.title}\n{p.text}", golds)]
+    return [passage_key(p) for p in passages if golds and contains_answer(f"{p.title}\n{p.text}", golds)]
 
 
 def at_rate(example: dspy.Example, names: Iterable[str], rate: float, seed: int) -> list[str]:
@@ -117,7 +117,7 @@ def changed(example: dspy.Example, left_out: Sequence[str], names: Sequence[str]
     return dspy.Example(**fields).with_inputs("question", "left_out", "answering")
 
 
-def name_of(passage: Passage) -> str:
+def passage_key(passage: Passage) -> str:
     """A passage's id, or a digest of its text."""
     return passage.id or sha256(passage.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 

@@ -7,10 +7,12 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from crag_dspy.optimize.comparison.curve_plot import curve_plot
-from crag_dspy.optimize.runs.folder import pretty, write_whole
+from crag_dspy.optimize.runs.folder import pretty
+from crag_dspy.state.files import write_whole
+from crag_dspy.state.plain import Plain, plain
 
 if TYPE_CHECKING:
     from crag_dspy.optimize.comparison.table import System
@@ -19,12 +21,14 @@ RESULT, POINTS, PLOT = "robustness.json", "robustness.csv", "robustness.svg"
 
 
 @dataclass(frozen=True)
-class RobustnessCurves:
+class RobustnessCurves(Plain):
     """Rows of all systems at every rate of removal and every number of decoys.
 
     left_out: share of the questions' answering passages that are left out, at every rate.
     note: what the intervals are over.
     """
+
+    SHOWN: ClassVar[str] = "metric questions kept note"
 
     metric: str
     questions: int
@@ -38,7 +42,20 @@ class RobustnessCurves:
         for title, points in (("left out", self.removal), ("decoys", self.decoys)):
             if points:
                 blocks.append(_aligned([[title, *(_shown(x) for x in points)], *_lines(points)]))
-        return "\n\n".join([*blocks, *self.notes()])
+        return "\n\n".join([*blocks, *self.notes(), *self.failure_lines()])
+
+    def failure_lines(self) -> list[str]:
+        """Which systems failed on some questions, and where."""
+        failed = [
+            f"{one.name} {one.failures} at {_shown(at)} {change}"
+            for change, points in (("left out", self.removal), ("decoys", self.decoys))
+            for at, systems in points.items()
+            for one in systems
+            if one.failures
+        ]
+        if not failed:
+            return []
+        return [f"failed: {', '.join(failed)}; they count as not right, and are asked again the next time"]
 
     def notes(self) -> list[str]:
         """How much of its quality each system keeps at the highest rate, and what the intervals are over."""
@@ -70,22 +87,17 @@ class RobustnessCurves:
                     *_lines(points),
                 ]
                 parts.append("\n".join("| " + " | ".join(row) + " |" for row in rows))
-        return "\n\n".join([*parts, *self.notes()])
+        return "\n\n".join([*parts, *self.notes(), *self.failure_lines()])
 
     def to_json(self) -> dict[str, Any]:
-        def plain(points: Mapping[Any, Sequence[System]]) -> list[dict[str, Any]]:
-            return [
-                {"at": at, "systems": [system.to_json() for system in found]} for at, found in points.items()
-            ]
+        def points(of: Mapping[Any, Any], name: str) -> list[dict[str, Any]]:
+            return [{"at": at, name: plain(found)} for at, found in of.items()]
 
         return {
-            "metric": self.metric,
-            "questions": self.questions,
-            "removal": plain(self.removal),
-            "decoys": plain(self.decoys),
-            "left_out": [{"at": rate, "share": share} for rate, share in self.left_out.items()],
-            "kept": self.kept,
-            "note": self.note,
+            **super().to_json(),
+            "removal": points(self.removal, "systems"),
+            "decoys": points(self.decoys, "systems"),
+            "left_out": points(self.left_out, "share"),
         }
 
     def to_csv(self) -> str:
@@ -98,10 +110,11 @@ class RobustnessCurves:
                 for one in systems:
                     more = (
                         one.coverage.mean,
-                        one.hallucination.mean,
+                        None if one.hallucination is None else one.hallucination.mean,
                         one.abstained,
                         one.context_tokens,
                         one.searches,
+                        one.failures,
                     )
                     quality = one.quality
                     row = [name, at, one.name, quality.mean, quality.low, quality.high, *more]
@@ -109,7 +122,7 @@ class RobustnessCurves:
         return text.getvalue()
 
 
-_MORE = ("coverage", "hallucination", "abstained", "context_tokens", "searches")
+_MORE = ("coverage", "hallucination", "abstained", "context_tokens", "searches", "failures")
 
 
 def write_curves(curves: RobustnessCurves, folder: Path) -> None:

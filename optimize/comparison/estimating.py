@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.comparison.comparing import folder_of
 from crag_dspy.optimize.prompts.dry_run import calls_a_question
+from crag_dspy.optimize.runs.failing import failure_in
 from crag_dspy.optimize.runs.fingerprints import example_key
 from crag_dspy.optimize.runs.folder import RESULTS, read_rows
+from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
     import dspy
@@ -38,8 +40,10 @@ class SystemEstimate:
 
 
 @dataclass(frozen=True)
-class CompareEstimate:
+class CompareEstimate(Plain):
     """All systems of a comparison, over all seeds."""
+
+    SHOWN: ClassVar[str] = "lm_calls minutes systems"
 
     systems: Sequence[SystemEstimate]
 
@@ -78,8 +82,7 @@ class CompareEstimate:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        systems = [vars(one) for one in self.systems]
-        return {"answers": self.left, "lm_calls": self.lm_calls, "minutes": self.minutes, "systems": systems}
+        return {"answers": self.left, **super().to_json()}
 
 
 def estimate_comparison(
@@ -113,7 +116,7 @@ def _stored(folder: Path, wanted: set[str]) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     rows = {row["key"]: row for row in read_rows(path)}
-    return [row for key, row in rows.items() if key in wanted and not row["error"]]
+    return [row for key, row in rows.items() if key in wanted and failure_in(row) is None]
 
 
 def _counted(program: dspy.Module, examples: Sequence[dspy.Example]) -> float | None:

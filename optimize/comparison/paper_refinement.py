@@ -10,14 +10,15 @@ from typing import Any
 from crag_dspy.actions import Action
 from crag_dspy.corrective import CorrectiveRetriever
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.questions.paper_files import PaperRow
+from crag_dspy.files.paper import PaperRow
 from crag_dspy.optimize.statistics.intervals import MeanInterval, mean_interval
 from crag_dspy.passages import Passage
+from crag_dspy.state.plain import Plain
 from crag_dspy.text.matching import contains_answer, token_f1, words
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Plain):
     """What a refinement kept, over some questions.
 
     Attributes:
@@ -32,12 +33,9 @@ class Kept:
     named: float
     empty: int
 
-    def to_json(self) -> dict[str, Any]:
-        return {"share": self.share.to_json(), "words": self.words, "named": self.named, "empty": self.empty}
-
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(Plain):
     """Two refinements of the same passages. `overlap` is the token F1 between what they kept, on average."""
 
     questions: int
@@ -46,16 +44,6 @@ class Beside:
     theirs: Kept
     ours: Kept | None
     overlap: MeanInterval | None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "questions": self.questions,
-            "retrieved_words": self.retrieved_words,
-            "retrieved_named": self.retrieved_named,
-            "theirs": self.theirs.to_json(),
-            "ours": self.ours.to_json() if self.ours is not None else None,
-            "overlap": self.overlap.to_json() if self.overlap is not None else None,
-        }
 
 
 def refined_beside(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from crag_dspy.actions import Action
 from crag_dspy.optimize.statistics.wording import shown_p, told_power
+from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
     from crag_dspy.optimize.runs.evaluation import Evaluation
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class System:
+class System(Plain):
     """One system's results. Shares are of all questions unless it says otherwise; differences are paired, to the
-    first system on the same questions, and None for the first.
+    first system on the same questions, and None for the first. What is said of answers is of the questions that did not
+    fail (with a difference: in neither system), and None when all did.
 
     Attributes:
         quality: right answers: the mean of the metric, with its interval. Where no document answers a
@@ -26,19 +28,21 @@ class System:
         answerable: the same over the questions that a document answers: the paper's accuracy, for which an
             abstention is wrong. None when there are no such questions.
         coverage: answered, and right.
-        hallucination: answered, and wrong, or not supported by what the language model read.
-        abstained: share of the questions it declined to answer.
-        declined_rightly: the same of the questions that no document answers; None when there are none.
+        hallucination: of the questions that did not fail: answered, and wrong, or not supported by what the language
+            model read.
+        abstained: share of the questions that did not fail which it declined to answer.
+        declined_rightly: the same of those that no document answers; None when there are none.
         unsupported: share of the answers it gave that do not stand in what the language model read; None when it gave
             none.
-        context_tokens: what the model read, a question on average.
+        context_tokens: what the model read, a question that did not fail on average.
         relative: of coverage, hallucination and context_tokens: the change to the first system, -0.5 for half of it;
             None where the first has 0.
         actions: questions by action, of the first seed; empty for a system that takes none.
         by_seed: the quality of every seed.
         searches, lm_calls, tokens, seconds: a question on average.
         cached: of the lm_calls, those that DSPy's cache answered; their tokens and seconds are not counted.
-        failures: questions on which it failed; they are wrong, and neither covered nor hallucinated.
+        failures: questions that failed, over all seeds; they are not right, and neither covered, hallucinated nor
+            declined. The same comparison asks them again.
         p_holm: the p-value of `change`, raised for being one of several comparisons with the first system (Holm).
     """
 
@@ -49,9 +53,9 @@ class System:
     answerable_change: PairedDifference | None
     coverage: MeanInterval
     coverage_change: PairedDifference | None
-    hallucination: MeanInterval
+    hallucination: MeanInterval | None
     hallucination_change: PairedDifference | None
-    abstained: float
+    abstained: float | None
     declined_rightly: float | None
     unsupported: float | None
     context_tokens: float
@@ -76,16 +80,18 @@ class System:
         return "better" if self.change.low > 0 else "worse"
 
     def to_json(self) -> dict[str, Any]:
-        return {one.name: _plain(getattr(self, one.name)) for one in fields(self)} | {"verdict": self.verdict}
+        return {**super().to_json(), "verdict": self.verdict}
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Plain):
     """A row a system. `evaluations` has every question of each, in the order of the questions, for the first seed.
 
     `few` compares all systems on the first questions alone, when some system was asked no more than these; `systems`
     then has only those that were asked all. `note` says what the intervals are over.
     """
+
+    SHOWN: ClassVar[str] = "metric questions unanswerable unit seeds note systems few"
 
     metric: str
     questions: int
@@ -124,31 +130,26 @@ class Comparison:
         for header, rows in self._tables():
             lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
             parts.append("\n".join("| " + " | ".join(row) + " |" for row in lines))
-        parts.append(" ".join(f"{note}." for note in self._notes()))
+        parts += [f"{note[0].upper()}{note[1:]}." for note in self._notes()]
         if self.few is not None:
             parts.append(self.few.markdown())
         return "\n\n".join(parts)
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "metric": self.metric,
-            "questions": self.questions,
-            "unanswerable": self.unanswerable,
-            "unit": self.unit,
-            "seeds": list(self.seeds),
-            "note": self.note,
-            "systems": [system.to_json() for system in self.systems],
-            "few": None if self.few is None else self.few.to_json(),
-        }
+    def _failure_note(self) -> str:
+        failed = ", ".join(f"{one.name} {one.failures}" for one in self.systems if one.failures)
+        return failed and (
+            f"failed: {failed}; these questions count as not right, hallucination and abstention are of the others; "
+            "run the same again to ask them again"
+        )
 
     def _notes(self) -> list[str]:
-        """What the intervals are over, what the p-values are, who is not shown to be better, and what times lack."""
+        """What the figures are over, what the p-values are, who is not shown to be better, what failed or is not counted."""
         others = [one for one in self.systems if one.change is not None]
         notes = [self.note, _HOLM.format(len(others)) if len(others) > 1 else ""]
         for one in others:
             if one.change is not None and one.verdict == "not better":
-                notes.append(f"{one.name} is not shown to be better: {told_power(one.change)}")
-        return [note for note in [*notes, self._cache_note()] if note]
+                notes.append(f"not shown to be better: {one.name}; {told_power(one.change)}")
+        return [note for note in [*notes, self._failure_note(), self._cache_note()] if note]
 
     def _cache_note(self) -> str:
         """Whose seconds are too few, when some replies took none."""
@@ -178,6 +179,7 @@ _ANSWERS = [
     "hallucination",
     "abstained",
     "of unanswerable",
+    "failed",
 ]
 _COSTS = [
     "system",
@@ -187,9 +189,8 @@ _COSTS = [
     "searches",
     "seconds",
     "unsupported answers",
-    "failed",
 ]
-_HOLM = "p is raised for {} comparisons with one system (Holm): below 0.05 is a 5% risk of any false one"
+_HOLM = "the p-values are raised for {} comparisons with one system (Holm): below 0.05 is a 5% risk of any false one"
 _ORDER = (Action.CORRECT, Action.INCORRECT, Action.AMBIGUOUS)
 
 
@@ -204,9 +205,12 @@ def _answers(system: System) -> list[str]:
         "-" if system.answerable is None else str(system.answerable),
         _difference(system.answerable_change),
         f"{system.coverage.mean:.1%}{_relative(system, 'coverage')}",
-        f"{system.hallucination.mean:.1%}{_relative(system, 'hallucination')}",
-        f"{system.abstained:.1%}",
+        "-"
+        if system.hallucination is None
+        else f"{system.hallucination.mean:.1%}{_relative(system, 'hallucination')}",
+        "-" if system.abstained is None else f"{system.abstained:.1%}",
         "-" if system.declined_rightly is None else f"{system.declined_rightly:.1%}",
+        str(system.failures),
     ]
 
 
@@ -222,7 +226,6 @@ def _costs(system: System) -> list[str]:
         f"{system.searches:.2f}",
         f"{system.seconds:.2f}",
         "-" if system.unsupported is None else f"{system.unsupported:.1%}",
-        str(system.failures),
     ]
 
 
@@ -233,11 +236,3 @@ def _difference(change: PairedDifference | None) -> str:
 def _relative(system: System, name: str) -> str:
     value = system.relative.get(name)
     return "" if value is None else f" ({round(value, 2) + 0.0:+.0%})"  # never -0%
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "to_json"):
-        return value.to_json()
-    if isinstance(value, Mapping):
-        return dict(value)
-    return list(value) if isinstance(value, tuple) else value

@@ -10,13 +10,11 @@ that the question has no answer in the documents: then the right thing to do is 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from typing import Any
 
 from crag_dspy.actions import Action
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.metrics.feedback import explain, listed, quoted
+from crag_dspy.optimize.metrics.feedback import explain, listed, shortened
 from crag_dspy.optimize.metrics.observed import (
     abstained,
     action_of,
@@ -28,13 +26,14 @@ from crag_dspy.optimize.metrics.observed import (
     texts_of,
 )
 from crag_dspy.optimize.metrics.score import Score
+from crag_dspy.optimize.metrics.unless_failed import Metric, unless_failed
+from crag_dspy.text.common_words import COMMON_WORDS
 from crag_dspy.text.matching import contains_answer, found_answer, normalize, phrases
 from crag_dspy.text.matching import token_f1 as f1_of
-from crag_dspy.text.reading import read_choice, read_choices, read_verdict
-
-Metric = Callable[..., Any]
+from crag_dspy.text.replies import read_choice, read_choices, read_truth, uncited
 
 
+@unless_failed
 def contains(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
@@ -47,9 +46,10 @@ def contains(
         return _should_abstain(pred, pred_name)
     answer = answer_of(pred)
     right = any(gold and gold in answer for gold in golds)
-    return _judged(right, f"{quoted(answer)} has no substring {_one_of(golds)}.", pred, golds, pred_name)
+    return _judged(right, f"{shortened(answer)} has no substring {_one_of(golds)}.", pred, golds, pred_name)
 
 
+@unless_failed
 def contains_word(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
@@ -64,27 +64,27 @@ def contains_word(
     answer = answer_of(pred)
     said = contains_answer(answer, golds) or normalize(answer) in map(normalize, golds)
     right = said and (not abstained(pred) or _only_gold(answer, golds))
-    return _judged(right, f"{quoted(answer)} does not contain {_one_of(golds)}.", pred, golds, pred_name)
+    return _judged(right, f"{shortened(answer)} does not contain {_one_of(golds)}.", pred, golds, pred_name)
 
 
+@unless_failed
 def exact_match(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
-    """1 when the answer is a gold answer, after SQuAD's normalisation: case, punctuation, articles,
-    spaces."""
+    """1 when the answer is a gold answer, after SQuAD's normalisation: case, punctuation, articles, spaces."""
     golds = gold_answers(example)
     if not golds:
         return _should_abstain(pred, pred_name)
     answer = answer_of(pred)
     right = _only_gold(answer, golds) or _only_gold(uncited(answer), golds)
-    return _judged(right, f"{quoted(answer)} is not exactly {_one_of(golds)}.", pred, golds, pred_name)
+    return _judged(right, f"{shortened(answer)} is not exactly {_one_of(golds)}.", pred, golds, pred_name)
 
 
+@unless_failed
 def token_f1(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
-    """SQuAD's F1 between the answer's tokens and the best fitting gold answer's; characters in Chinese and
-    the like."""
+    """SQuAD's F1 between the answer's tokens and the best fitting gold answer's; characters in Chinese and the like."""
     golds = gold_answers(example)
     if not golds:
         return _should_abstain(pred, pred_name)
@@ -92,7 +92,7 @@ def token_f1(
     value = max(f1_of(answer, golds), f1_of(uncited(answer), golds))
     if value == 1:
         return Score(score=1.0, feedback="Right.")
-    verdict = f"{quoted(answer)} shares {value:.0%} of its words with {_one_of(golds)} (F1)."
+    verdict = f"{shortened(answer)} shares {value:.0%} of its words with {_one_of(golds)} (F1)."
     if value > 0 and contains_answer(answer, golds):
         return Score(
             score=value, feedback=f"{verdict} It says more than was asked: answer with the answer alone."
@@ -100,6 +100,7 @@ def token_f1(
     return Score(score=value, feedback=explain(verdict, pred, golds, pred_name))
 
 
+@unless_failed
 def choice_accuracy(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
@@ -117,12 +118,15 @@ def choice_accuracy(
     label = min(wanted)
     told = f"{label} ({choices[label]})"
     if chosen is None:
-        verdict = f"No single choice can be read from {quoted(answer)}; {told} is right. Answer with a label."
+        verdict = (
+            f"No single choice can be read from {shortened(answer)}; {told} is right. Answer with a label."
+        )
     else:
         verdict = f"{chosen} ({choices[chosen]}) was chosen, but {told} is right."
     return _judged(chosen in wanted, verdict, pred, [choices[label]], pred_name)
 
 
+@unless_failed
 def claim_accuracy(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
@@ -133,16 +137,17 @@ def claim_accuracy(
     """
     golds = [str(gold) for gold in gold_answers(example)]
     answer = answer_of(pred)
-    verdict = read_verdict(answer)
-    wanted = {read_verdict(gold) for gold in golds}
+    verdict = read_truth(answer)
+    wanted = {read_truth(gold) for gold in golds}
     third = wanted == {None}
     right = contains_answer(answer, golds) if third else verdict is not None and verdict in wanted
     read = "neither true nor false, or both" if verdict is None else str(verdict).lower()
     return _judged(
-        right, f"{quoted(answer)} reads as {read}; the claim is {_one_of(golds)}.", pred, (), pred_name
+        right, f"{shortened(answer)} reads as {read}; the claim is {_one_of(golds)}.", pred, (), pred_name
     )
 
 
+@unless_failed
 def grounded(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
@@ -162,20 +167,21 @@ def grounded(
         answer = labels.get(read_choice(answer, labels) or "", answer)
     evidence = evidence_of(pred)
     if not evidence:
-        return Score(score=0.0, feedback=f"{quoted(answer)} was answered without any evidence.")
+        return Score(score=0.0, feedback=f"{shortened(answer)} was answered without any evidence.")
     said = {piece for _, text in evidence for piece in phrases(text)}
-    asked = {*phrases(str(field_of(example, "question", ""))), *_COMMON}
+    asked = {*phrases(str(field_of(example, "question", ""))), *COMMON_WORDS}
     content = [piece for piece in phrases(answer) if piece not in asked]
     missing = [piece for piece in content if piece not in said]
     if not missing:
         return Score(score=1.0, feedback="The evidence has every content word of the answer.")
     return Score(
         score=1 - len(missing) / len(content),
-        feedback=f"The evidence does not have {listed(list(dict.fromkeys(missing)))} of {quoted(answer)}: "
+        feedback=f"The evidence does not have {listed(list(dict.fromkeys(missing)))} of {shortened(answer)}: "
         f"say only what the evidence says.",
     )
 
 
+@unless_failed
 def abstention(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
@@ -187,6 +193,7 @@ def abstention(
     return _judged(not abstained(pred), verdict, pred, golds, pred_name)
 
 
+@unless_failed
 def action_accuracy(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
@@ -269,7 +276,7 @@ def _right_action(example: Any, pred: Any) -> tuple[Action, str]:
         (gold for text in texts_of(passages) if (gold := found_answer(text, golds)) is not None), None
     )
     if found is not None:
-        return Action.CORRECT, f"a passage contains {quoted(found)}"
+        return Action.CORRECT, f"a passage contains {shortened(found)}"
     return Action.INCORRECT, "no passage contains a gold answer"
 
 
@@ -282,13 +289,8 @@ def _judged(right: bool, wrong: str, pred: Any, golds: Any, pred_name: Any) -> S
 def _should_abstain(pred: Any, pred_name: Any) -> Score:
     if abstained(pred):
         return Score(score=1.0, feedback="Right: there is no answer, and it said so.")
-    verdict = f"{quoted(answer_of(pred))} was answered, but the documents have no answer: say so."
+    verdict = f"{shortened(answer_of(pred))} was answered, but the documents have no answer: say so."
     return Score(score=0.0, feedback=explain(verdict, pred, (), pred_name))
-
-
-def uncited(answer: str) -> str:
-    """An answer without its citations [1], which are no part of what it says; as it is when they are all it says."""
-    return re.sub(r"\s*\[\d+(?:\s*[,–-]\s*\d+)*\]", "", answer).strip() or answer
 
 
 def _only_gold(answer: str, golds: list[str]) -> bool:
@@ -309,14 +311,3 @@ def _required(example: Any, name: str) -> Any:
 
 def _fields(example: Any) -> str:
     return ", ".join(example.keys()) if hasattr(example, "keys") else type(example).__name__
-
-
-# Words that say nothing by themselves, so that a sentence is judged by its content.
-_COMMON_WORDS = """
-a an the and or but not no of in on at to for from by with as is are was were be been being it its this that
-these those he she they his her their him them who which what when where how i you we there here has have had
-do does did can could will would may might must shall should than then so if also about into over after before
-between during s t answer yes true false
-的 了 是 在 和 与 也 有 是的 对 不 他 她 它 这 那
-"""
-_COMMON = frozenset(_COMMON_WORDS.split())

@@ -8,10 +8,11 @@ from typing import Any
 
 from crag_dspy.actions import Action
 from crag_dspy.optimize.metrics.observed import action_of, field_of
+from crag_dspy.state.plain import Plain
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Plain):
     """What one question cost.
 
     searches: 1 when the web was searched. lm_calls and tokens (in and out): of all models. seconds: wall
@@ -26,14 +27,6 @@ class Cost:
     def __str__(self) -> str:
         calls = f"{self.lm_calls} LM calls, {self.tokens} tokens"
         return f"{self.searches} web searches, {calls}, {self.seconds:.1f} s"
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "searches": self.searches,
-            "lm_calls": self.lm_calls,
-            "tokens": self.tokens,
-            "seconds": self.seconds,
-        }
 
 
 def cost_of(prediction: Any) -> Cost:

@@ -11,16 +11,15 @@ from typing import Any
 import dspy
 
 from crag_dspy.contracts import Retriever
-from crag_dspy.errors import ConfigError, JudgeError
+from crag_dspy.errors import ConfigError, JudgeError, cause_of
 from crag_dspy.generate import no_lm_error
 from crag_dspy.knowledge import compose
 from crag_dspy.passages import Strip, as_passages
 from crag_dspy.signatures.facts import SplitIntoFacts, VerifyFact
 from crag_dspy.text.matching import normalize
-from crag_dspy.text.reading import read_verdict
+from crag_dspy.text.replies import read_truth, reply_text, uncited
 from crag_dspy.text.sentences import sentence_spans
 
-_CITATION = re.compile(r"\s*\[\d+(?:\s*[,–-]\s*\d+)*\]")
 # "1.5 million" and "-5 degrees" begin with a number, not with a mark of a list.
 _BULLET = re.compile(r"^\s*(?:[-*•·–—]\s+|\(?\d{1,3}[.)、](?!\d)\s*|[-*•](?!\d)\s*(?=\S))")
 _NONE = re.compile(r"\W*(?:none|no(?: atomic| independent)? facts?|n/?a|无|無|没有|沒有)\W*", re.I)
@@ -52,7 +51,7 @@ class FactJudge(dspy.Module):
         return [Fact(fact, self._holds(fact, topic, source)) for fact in self._facts(text, topic)]
 
     def _facts(self, text: str, topic: str) -> list[str]:
-        plain = _CITATION.sub("", text)
+        plain = uncited(text)
         found: dict[str, str] = {}
         for start, end in sentence_spans(plain):
             sentence = plain[start:end].strip()
@@ -67,15 +66,11 @@ class FactJudge(dspy.Module):
             query = fact if normalize(topic) in normalize(fact) else f"{topic} {fact}"
             passages = as_passages(source(query, self.k))[: self.k]
         except Exception as error:
-            raise JudgeError(
-                f"the knowledge source failed on {fact!r}: {type(error).__name__}: {error}"
-            ) from error
+            raise JudgeError(f"the knowledge source failed on {fact!r}: {cause_of(error, source)}") from error
         if not passages:
             return False  # the source says nothing, so not this
         whole = [Strip(p.text, 0, len(p.text), None, p, "internal") for p in passages]
-        return read_verdict(
-            self._asked(self.verify, "verdict", context=compose(whole), topic=topic, fact=fact)
-        )
+        return read_truth(self._asked(self.verify, "verdict", context=compose(whole), topic=topic, fact=fact))
 
     def _asked(self, predictor: dspy.Predict, field: str, **inputs: str) -> str:
         try:
@@ -85,13 +80,12 @@ class FactJudge(dspy.Module):
         except Exception as error:
             if missing := no_lm_error(self):
                 raise missing from error
-            said = " ".join(str(error).split())[:300]
-            raise JudgeError(f"the judge gave no {field}: {type(error).__name__}: {said}") from error
+            raise JudgeError(f"the judge gave no {field}: {cause_of(error, self)}") from error
 
 
 def read_facts(text: str) -> list[str]:
     """The facts that a language model listed: lines with or without bullets and numbers, semicolons, a JSON list."""
-    plain = text.strip()
+    plain = reply_text(text)
     if plain.startswith("["):
         try:
             listed: Any = json.loads(plain)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import dspy
 
@@ -26,6 +26,7 @@ from crag_dspy.passages import as_passages
 from crag_dspy.retrievers.adapt import as_retriever
 from crag_dspy.retrievers.chunking import chunk
 from crag_dspy.state.arguments import check_number, check_whole
+from crag_dspy.state.plain import Plain
 
 NO_RESPONSE = "No response"
 PASSAGE_WORDS = 100  # of an example's own context, as the passages of the paper's Wikipedia dump
@@ -104,8 +105,10 @@ def fact_score(supported: int, facts: int, gamma: float = 10) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class FactSummary:
+class FactSummary(Plain):
     """FActScore of a system: `score` over the questions it responded to (None when it responded to none)."""
+
+    SHOWN: ClassVar[str] = "score responded questions respondent_ratio"
 
     score: MeanInterval | None
     responded: int
@@ -115,14 +118,6 @@ class FactSummary:
     def respondent_ratio(self) -> float:
         """The share of the questions it responded to."""
         return self.responded / self.questions
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "score": self.score.to_json() if self.score is not None else None,
-            "responded": self.responded,
-            "questions": self.questions,
-            "respondent_ratio": self.respondent_ratio,
-        }
 
     def __str__(self) -> str:
         mean = "-" if self.score is None else str(self.score)

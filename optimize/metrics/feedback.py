@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _SHOWN = 5  # aliases, queries and warnings listed at most
 
 
-def quoted(text: str, limit: int = 160) -> str:
+def shortened(text: str, limit: int = 160) -> str:
     return repr(text if len(text) <= limit else text[: limit - 3] + "...")
 
 
 def listed(items: Sequence[str]) -> str:
-    shown = ", ".join(quoted(item, 80) for item in items[:_SHOWN])
+    shown = ", ".join(shortened(item, 80) for item in items[:_SHOWN])
     return f"{shown} and {len(items) - _SHOWN} more" if len(items) > _SHOWN else shown
 
 
@@ -61,7 +61,7 @@ def _where_it_went(prediction: Any, golds: Sequence[str], action: Action | None,
         if found is not None:
             source = f"the {origin} evidence" if origin else "the evidence"
             advice = "the evidence was enough" if abstained(prediction) else "the answer must be read from it"
-            return [f"It is in {source} ({quoted(found)} in {quoted(text, 200)}): {advice}."]
+            return [f"It is in {source} ({shortened(found)} in {shortened(text, 200)}): {advice}."]
 
     lines = []
     passages = passages_of(prediction)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.metrics.costs import Cost, cost_of
 from crag_dspy.optimize.metrics.score import Score
+from crag_dspy.state.arguments import check_number, is_number
+from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(Plain):
     """What things cost, in units of the metric: 0.05 says that a search must gain five points in a hundred
     answers.
 
@@ -32,16 +33,10 @@ class Prices:
 
     def __post_init__(self) -> None:
         for name in ("search", "kilotoken", "second"):
-            value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not number or not math.isfinite(value) or value < 0:
-                raise ConfigError(f"price of a {name} must be a number, at least 0, got {value!r}")
+            check_number(f"price of a {name}", getattr(self, name), 0)
 
     def of(self, cost: Cost) -> float:
         return self.search * cost.searches + self.kilotoken * cost.tokens / 1000 + self.second * cost.seconds
-
-    def to_json(self) -> dict[str, float]:
-        return {"search": self.search, "kilotoken": self.kilotoken, "second": self.second}
 
     def __bool__(self) -> bool:
         return any(self.to_json().values())
@@ -56,7 +51,7 @@ class Objective:
 
     @property
     def __name__(self) -> str:  # Evaluate and MLflow name a metric by it
-        return "+".join(name_of(metric) for metric, _ in self.parts)
+        return "+".join(metric_name(metric) for metric, _ in self.parts)
 
     def __call__(
         self,
@@ -72,10 +67,10 @@ class Objective:
             result = metric(example, pred, trace, pred_name, pred_trace)
             value = float(result)
             quality += value * weight / total
-            scores[name_of(metric)] = value
+            scores[metric_name(metric)] = value
             feedback = getattr(result, "feedback", "")
             if feedback and value < 1:
-                said.append(f"{name_of(metric)} {value:.2f}: {feedback}")
+                said.append(f"{metric_name(metric)} {value:.2f}: {feedback}")
         cost = cost_of(pred)
         price = self.prices.of(cost)
         if price:
@@ -110,12 +105,11 @@ def combine(
     for metric, weight in parts:
         if not callable(metric):
             raise ConfigError(f"a metric must be callable, got {metric!r}: pass the function, not its name")
-        number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
-        if not number or not math.isfinite(weight) or weight <= 0:
-            raise ConfigError(f"weight of {name_of(metric)} must be a positive number, got {weight!r}")
+        if not is_number(weight) or weight <= 0:
+            raise ConfigError(f"weight of {metric_name(metric)} must be a positive number, got {weight!r}")
     return Objective(parts, prices or Prices())
 
 
-def name_of(metric: Any) -> str:
+def metric_name(metric: Any) -> str:
     """A metric's own name, or its class's."""
     return str(getattr(metric, "__name__", type(metric).__name__))

@@ -14,7 +14,7 @@ import dspy
 
 from crag_dspy.errors import BudgetSpentError
 from crag_dspy.live.held import Held
-from crag_dspy.optimize.metrics.objective import name_of
+from crag_dspy.optimize.metrics.objective import metric_name
 from crag_dspy.optimize.metrics.score import Score
 from crag_dspy.usage import track_calls
 
@@ -136,7 +136,7 @@ class Guarded:
     def __init__(self, metric: Callable[..., Any], meter: Meter) -> None:
         self.metric = metric
         self.meter = meter
-        self.__name__ = name_of(metric)
+        self.__name__ = metric_name(metric)
         self._takes = _positional(metric)
 
     def __call__(

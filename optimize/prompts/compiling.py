@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import dspy
 
-from crag_dspy.optimize.metrics.objective import name_of
+from crag_dspy.optimize.metrics.objective import metric_name
 from crag_dspy.optimize.prompts.estimate import Estimate
 from crag_dspy.optimize.prompts.folder import finish
 from crag_dspy.optimize.prompts.job import CompileJob
@@ -25,10 +25,11 @@ from crag_dspy.optimize.report.page import write_report
 from crag_dspy.optimize.statistics.differences import PairedDifference
 from crag_dspy.optimize.statistics.intervals import MeanInterval
 from crag_dspy.optimize.statistics.wording import shown_p, told_power
+from crag_dspy.state.plain import Plain
 
 
 @dataclass(frozen=True)
-class Compiled:
+class Compiled(Plain):
     """What came of compiling.
 
     Attributes:
@@ -40,6 +41,10 @@ class Compiled:
         lm_calls: made in all, by what they were for. Replies from DSPy's cache are not counted.
         notes: what a reader of the result should know.
     """
+
+    SHOWN: ClassVar[str] = (
+        "predictors metric seed improved before after change verdict estimate lm_calls notes"
+    )
 
     program: dspy.Module
     candidate: dspy.Module | None
@@ -77,20 +82,7 @@ class Compiled:
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "optimizer": self.estimate.optimizer,
-            "predictors": list(self.predictors),
-            "metric": self.metric,
-            "seed": self.seed,
-            "improved": self.improved,
-            "before": self.before.to_json(),
-            "after": self.after.to_json() if self.after is not None else None,
-            "change": self.change.to_json() if self.change is not None else None,
-            "verdict": self.verdict,
-            "estimate": self.estimate.to_json(),
-            "lm_calls": dict(self.lm_calls),
-            "notes": list(self.notes),
-        }
+        return {"optimizer": self.estimate.optimizer, **super().to_json()}
 
 
 def compile_program(
@@ -179,7 +171,7 @@ def compile_job(job: CompileJob) -> Compiled:
         estimate=job.estimate,
         lm_calls=dict(job.calls),
         predictors=tuple(job.names),
-        metric=name_of(job.metric),
+        metric=metric_name(job.metric),
         seed=job.seed,
         notes=tuple(job.notes),
     )

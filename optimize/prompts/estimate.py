@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from crag_dspy.optimize.prompts.dry_run import CallsAQuestion
+from crag_dspy.state.plain import Plain
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(Plain):
     """LM calls: the most program runs that the optimizer may make, times what a question takes on average.
 
     Attributes:
@@ -19,6 +20,8 @@ class Estimate:
         sizes: how large the optimizer is planned.
         questions: how many examples it learns from, chooses by, and is judged on.
     """
+
+    SHOWN: ClassVar[str] = "optimizer sizes lm_calls parts prompt_tokens questions budget"
 
     optimizer: str
     parts: Mapping[str, int | None]
@@ -55,13 +58,4 @@ class Estimate:
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "optimizer": self.optimizer,
-            "sizes": dict(self.sizes),
-            "lm_calls": self.lm_calls,
-            "parts": dict(self.parts),
-            "prompt_tokens": self.prompt_tokens,
-            "calls_a_question": self.a_question.mean,
-            "questions": dict(self.questions),
-            "budget": self.budget,
-        }
+        return {**super().to_json(), "calls_a_question": self.a_question.mean}

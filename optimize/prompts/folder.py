@@ -14,10 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.optimize.metrics.objective import name_of
+from crag_dspy.optimize.metrics.objective import metric_name
 from crag_dspy.optimize.prompts.predictors import with_models_of
 from crag_dspy.optimize.runs.fingerprints import devset_digest, digest, metric_identity, program_identity
-from crag_dspy.optimize.runs.folder import METRICS, PROGRAM, Run, pretty, write_whole
+from crag_dspy.optimize.runs.folder import METRICS, PROGRAM, Run, pretty
+from crag_dspy.state.files import write_whole
+from crag_dspy.state.saving import save_whole
 
 if TYPE_CHECKING:
     import dspy
@@ -41,7 +43,7 @@ def opened(job: CompileJob, optimizer: str) -> Iterator[Run]:
         "trainset": devset_digest(job.division.train),
         "valset": devset_digest(job.division.val),
     }
-    config = {"optimizer": optimizer, "predictors": job.names, "metric": name_of(job.metric)}
+    config = {"optimizer": optimizer, "predictors": job.names, "metric": metric_name(job.metric)}
     data = {"heldout": devset_digest(job.division.held), "questions": job.division.sizes}
     given: dict[str, Any] = {"config": config, "seed": job.seed, "data": data, "fresh": job.fresh}
     with Run.open(job.folder, "compile", identity, **given) as run:
@@ -77,13 +79,3 @@ def finish(folder: Path | None, program: dspy.Module, summary: Mapping[str, Any]
     except TypeError:  # DSPy cannot save a model whose engine does not say how
         save_whole(with_models_of(program, None), folder / PROGRAM)
     write_whole(folder / METRICS, pretty(dict(summary)))
-
-
-def save_whole(program: dspy.Module, path: Path) -> None:
-    """`program.save`, so that no reader and no crash ever sees half a file."""
-    part = path.with_name(f".part.{path.name}")
-    try:
-        program.save(str(part))
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import dspy
 
-from crag_dspy.errors import ConfigError, StaleOutcomesError
+from crag_dspy.errors import ConfigError, StaleOutcomesError, cause_of, message_of
 from crag_dspy.optimize.prompts.budget import Guarded, Meter
 from crag_dspy.optimize.prompts.dry_run import CallsAQuestion, calls_a_question, labelled_demos
 from crag_dspy.optimize.prompts.estimate import Estimate
@@ -38,7 +38,8 @@ from crag_dspy.optimize.prompts.predictors import (
 from crag_dspy.optimize.prompts.proposing import PresentInstruction
 from crag_dspy.optimize.prompts.remember import remember
 from crag_dspy.optimize.questions.division import divide
-from crag_dspy.optimize.runs.evaluation import Evaluation, check_devset, check_metric, evaluate
+from crag_dspy.optimize.runs.checks import check_devset, check_metric
+from crag_dspy.optimize.runs.evaluation import Evaluation, evaluate
 from crag_dspy.optimize.runs.folder import Run
 from crag_dspy.state.arguments import check_number, check_whole
 
@@ -171,7 +172,7 @@ class CompileJob:
                     if spent
                     else "the optimizer failed"
                 )
-                self.notes.append(f"{why}: {type(error).__name__}: {' '.join(str(error).split())[:300]}")
+                self.notes.append(f"{why}: {cause_of(error)}")
                 made = None
         if made is not None and self.meter.refused > refused:
             self.notes.append(
@@ -222,7 +223,7 @@ class CompileJob:
             except ConfigError as error:  # it was foreseen to fit, but what came before took more
                 if calls is None:
                     raise
-                self.notes.append(str(error))
+                self.notes.append(message_of(error))
                 return None
             return plan.compile(student, task)
         ready = self.meter.metered_optimizer(self.optimizer, self.metric)

@@ -15,9 +15,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.files.squad import paragraphs_of
 from crag_dspy.optimize.questions.public_sets import PUBLIC_SETS, PublicSet, from_hugging_face, paper_folder
 from crag_dspy.optimize.questions.rows import example_of
-from crag_dspy.passages import Passage
 from crag_dspy.text.matching import normalize
 
 if TYPE_CHECKING:
@@ -124,15 +124,6 @@ def from_rows(rows: Iterable[Mapping[str, Any]], name: str = "rows") -> list[dsp
     return [example_of(row, f"{name} item {number}") for number, row in enumerate(rows, 1)]
 
 
-def squad_passages(path: str | Path) -> list[Passage]:
-    """The paragraphs of a SQuAD file, with the ids that `relevant_ids` of its examples name: what to
-    index."""
-    return [
-        Passage(text=text, id=identity, title=title)
-        for identity, title, text, _ in _squad_paragraphs(json.loads(_read(Path(path))), str(path))
-    ]
-
-
 def _in_split(examples: Iterator[dspy.Example], split: str | None, name: str) -> Iterator[dspy.Example]:
     found = set()
     for example in examples:
@@ -212,33 +203,12 @@ def _listed(data: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _squad(data: Mapping[str, Any], name: str) -> Iterator[dspy.Example]:
-    for identity, title, text, paragraph in _squad_paragraphs(data, name):
-        for i, item in enumerate(paragraph.get("qas", [])):
-            where = f"{name} paragraph {identity} question {i + 1}"
-            if not isinstance(item, Mapping):
-                raise ConfigError(f"{where}: must be an object, got {item!r}")
-            impossible = item.get("is_impossible") is True
-            row = {**item, "answers": [] if impossible else item.get("answers")}
-            # CMRC has no titles: the paragraph is its own document.
-            row |= {"document": title or identity, "context": text, "relevant_ids": [identity]}
-            yield example_of(row, where)
-
-
-def _squad_paragraphs(data: Any, name: str) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    """(id, title, text, paragraph) of every paragraph."""
-    articles = data.get("data") if isinstance(data, Mapping) else None
-    if not isinstance(articles, list):
-        raise ConfigError(f"{name}: SQuAD JSON has a list `data` of articles")
-    for number, article in enumerate(articles):
-        title = str(article.get("title", "")) if isinstance(article, Mapping) else ""
-        paragraphs = article.get("paragraphs") if isinstance(article, Mapping) else None
-        if not isinstance(paragraphs, list):
-            raise ConfigError(f"{name}: data[{number}] has no list `paragraphs`")
-        for i, paragraph in enumerate(paragraphs):
-            text = paragraph.get("context") if isinstance(paragraph, Mapping) else None
-            if not isinstance(text, str) or not text.strip():
-                raise ConfigError(f"{name}: data[{number}].paragraphs[{i}].context must be a non-empty text")
-            yield str(paragraph.get("id") or f"{title or number}#{i}"), title, text.strip(), paragraph
+    for paragraph in paragraphs_of(data, name):
+        known = {"document": paragraph.document, "context": paragraph.text, "relevant_ids": [paragraph.id]}
+        for number, item in enumerate(paragraph.asked(), 1):
+            answers = [] if item.get("is_impossible") is True else item.get("answers")
+            where = f"{name} paragraph {paragraph.id} question {number}"
+            yield example_of({**item, "answers": answers, **known}, where)
 
 
 def _parsed(path: Path) -> Any:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.questions.paper_files import rows_of
+from crag_dspy.files.paper import read_folder
 from crag_dspy.optimize.questions.rows import example_of, with_options
 
 if TYPE_CHECKING:
@@ -127,18 +127,15 @@ def paper_folder(folder: Path) -> Iterator[dspy.Example]:
     `questions.txt` has one question a line; `choices.txt` (A: ...; B: ...) and `retrieved_passages.txt`
     (title // text [sep] ...), where there are any, as many lines.
     """
-    questions = _lines(folder / "questions.txt")
-    choices = _parallel(folder / "choices.txt", questions)
-    passages = _parallel(folder / "retrieved_passages.txt", questions)
-    for i, question in enumerate(questions):
-        where = f"{folder.name}/questions.txt line {i + 1}"
-        row: dict[str, Any] = {"question": question, "id": str(i + 1)}
-        if choices:
-            row["choices"] = _listed_choices(choices[i], f"{folder.name}/choices.txt line {i + 1}")
-        if passages:
-            row["passages"] = [_passage(part) for part in passages[i].split("[sep]") if part.strip()]
+    for number, found in enumerate(read_folder(folder), 1):
+        where = f"{folder.name}/questions.txt line {number}"
+        row: dict[str, Any] = {"question": found.question, "id": str(number)}
+        if found.choices:
+            row["choices"] = _listed_choices(found.choices, f"{folder.name}/choices.txt line {number}")
+        if found.passages:
+            row["passages"] = found.passages
         example = example_of(row, where, labelled=False)
-        yield _asked_with_options(example, where) if choices else example
+        yield _asked_with_options(example, where) if found.choices else example
 
 
 def _listed_choices(line: str, where: str) -> dict[str, str]:
@@ -150,11 +147,6 @@ def _listed_choices(line: str, where: str) -> dict[str, str]:
     return {label.strip(): text.strip() for label, text in found.items()}
 
 
-def _passage(part: str) -> dict[str, str]:
-    title, separator, text = part.partition(" // ")
-    return {"title": title.strip(), "text": text.strip()} if separator else {"text": part.strip()}
-
-
 def _asked_with_options(example: dspy.Example, where: str) -> dspy.Example:
     """The options belong to the question that the program is asked; the bare question stays as `stem`."""
     choices = example.get("choices")
@@ -162,25 +154,6 @@ def _asked_with_options(example: dspy.Example, where: str) -> dspy.Example:
         raise ConfigError(f"{where}: no choices")
     asked = example.copy(question=with_options(example.question, choices), stem=example.question)
     return asked.with_inputs("question")
-
-
-def _parallel(path: Path, questions: list[str]) -> list[str]:
-    if not path.exists():
-        return []
-    lines = _lines(path)
-    if len(lines) != len(questions):
-        raise ConfigError(
-            f"{path.name} has {len(lines)} lines for {len(questions)} questions: they do not belong together"
-        )
-    return lines
-
-
-def _lines(path: Path) -> list[str]:
-    # Blank rows count: without them a file with a row too many would look whole, and show another question's row.
-    rows = rows_of(path)
-    while rows and not rows[-1].strip():
-        rows.pop()
-    return rows
 
 
 def _object(row: Any, where: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import dspy
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.passages import as_passages
-from crag_dspy.text.reading import read_choices
+from crag_dspy.text.replies import read_choices
 
 QUESTION_FIELDS = ("question", "query", "claim", "input")
 ANSWER_FIELDS = ("answers", "answer", "possible_answers", "answerKey", "label")

@@ -17,8 +17,9 @@ from random import Random
 from typing import Any
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.questions.datasets import load, squad_passages
-from crag_dspy.text.sentences import language_of
+from crag_dspy.files.squad import read_squad
+from crag_dspy.optimize.questions.datasets import load
+from crag_dspy.text.scripts import language_of
 
 Row = dict[str, Any]
 
@@ -233,12 +234,13 @@ def _deal(
 
 def _documents(source: str | Path, place: Mapping[str, str], lang: str) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {"kb": [], "web": []}
-    for passage in squad_passages(source):
-        where = place.get(passage.title or passage.id)  # CMRC has no titles: a paragraph is an article
-        title = passage.title.replace("_", " ")
+    for paragraph in read_squad(source):
+        where = place.get(paragraph.document)
+        title = paragraph.title.replace("_", " ")
         for name in ("kb", "web") if where == "both" else (where,):
             if name in found:
-                found[name].append({"id": passage.id, "title": title, "text": passage.text, "lang": lang})
+                text = paragraph.text.strip()
+                found[name].append({"id": paragraph.id, "title": title, "text": text, "lang": lang})
     for where, rows in found.items():
         if not rows:
             raise ConfigError(f"no article is left for {where}: use more articles, or a larger share")

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from crag_dspy.optimize.report.contents import report_data
-from crag_dspy.optimize.runs.folder import REPORT, write_whole
+from crag_dspy.optimize.runs.folder import REPORT
+from crag_dspy.state.files import write_whole
 
 TEMPLATE = "report.html"
 # What ends an element or a line of script, and half characters, which no file can hold.

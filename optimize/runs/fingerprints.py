@@ -16,7 +16,7 @@ from typing import Any
 import dspy
 from dspy.predict.parameter import Parameter
 
-from crag_dspy.optimize.metrics.objective import Objective, name_of
+from crag_dspy.optimize.metrics.objective import Objective, metric_name
 from crag_dspy.settings import Settings
 
 # Settings that only choose among actions: what each action answers does not depend on them.
@@ -101,8 +101,10 @@ def metric_identity(metric: Callable[..., Any], name: str = "") -> dict[str, str
     they are applied to stored outcomes.
     """
     if isinstance(metric, Objective):
-        return {f"metric {name_of(part)}": f"{_source(part)} x {weight:g}" for part, weight in metric.parts}
-    return {f"metric {name or name_of(metric)}": _source(metric)}
+        return {
+            f"metric {metric_name(part)}": f"{_source(part)} x {weight:g}" for part, weight in metric.parts
+        }
+    return {f"metric {name or metric_name(metric)}": _source(metric)}
 
 
 def changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

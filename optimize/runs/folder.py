@@ -23,6 +23,8 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 from crag_dspy.errors import ConfigError, StaleOutcomesError
 from crag_dspy.optimize.runs.fingerprints import changes
+from crag_dspy.state.files import write_whole
+from crag_dspy.state.saving import save_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,11 +134,6 @@ class Run:
         if self.folder is not None:
             write_whole(self.folder / name, pretty(data))
 
-    def save_program(self, program: dspy.Module) -> None:
-        """`program.save` into the run, whole or not at all. In memory: nothing."""
-        if self.folder is not None:
-            save_results(self.folder, program)
-
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
@@ -157,9 +154,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 def save_results(folder: str | Path, program: dspy.Module, metrics: Mapping[str, Any] | None = None) -> None:
     """Write the program, and the summary where there is one, into the folder of a run that is done."""
     path = Path(folder).expanduser()
-    part = path / f".{os.getpid()}.{PROGRAM}"
-    program.save(str(part))
-    part.replace(path / PROGRAM)
+    save_whole(program, path / PROGRAM)
     if metrics is not None:
         write_whole(path / METRICS, pretty(metrics))
 
@@ -177,16 +172,6 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file in one step, so that no reader and no crash ever sees half of it."""
-    part = path.with_name(f".{os.getpid()}.{path.name}")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
 
 
 def _stored_config(folder: Path) -> dict[str, Any] | None:

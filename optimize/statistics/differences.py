@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from crag_dspy.optimize.statistics.intervals import (
     spread_of,
     student_bounds,
 )
+from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
     from crag_dspy.optimize.statistics.intervals import Floats, Groups, Values
@@ -29,7 +30,7 @@ _CELLS = 4_000_000  # largest array of one step of the test
 
 
 @dataclass(frozen=True, slots=True)
-class PairedDifference:
+class PairedDifference(Plain):
     """What changed from `before` to `after` on the same questions.
 
     Attributes:
@@ -41,6 +42,8 @@ class PairedDifference:
         detectable: the smallest difference that so many questions would find, as `improved`, with 80% power. None
             where nothing is known of how differences vary.
     """
+
+    SHOWN: ClassVar[str] = "difference low high level p_value better worse equal groups detectable improved"
 
     difference: float
     low: float
@@ -62,21 +65,6 @@ class PairedDifference:
     def n(self) -> int:
         """The number of questions."""
         return self.better + self.worse + self.equal
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "difference": self.difference,
-            "low": self.low,
-            "high": self.high,
-            "level": self.level,
-            "p_value": self.p_value,
-            "better": self.better,
-            "worse": self.worse,
-            "equal": self.equal,
-            "groups": self.groups,
-            "detectable": self.detectable,
-            "improved": self.improved,
-        }
 
     def __str__(self) -> str:
         return f"{self.difference:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"

@@ -13,12 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri, stdtrit  # scipy.stats takes a second to import
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,7 +33,7 @@ FEW_GROUPS = 8  # with fewer, a t interval leans on every single one
 
 
 @dataclass(frozen=True, slots=True)
-class MeanInterval:
+class MeanInterval(Plain):
     """A mean with its interval.
 
     `level` of such intervals hold the mean of all the questions that could have been asked. `groups`: how many
@@ -45,16 +46,6 @@ class MeanInterval:
     level: float
     n: int
     groups: int
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "mean": self.mean,
-            "low": self.low,
-            "high": self.high,
-            "level": self.level,
-            "n": self.n,
-            "groups": self.groups,
-        }
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"

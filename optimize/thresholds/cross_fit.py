@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.statistics.differences import PairedDifference, paired_difference
 from crag_dspy.optimize.statistics.intervals import MeanInterval, group_numbers, mean_interval
 from crag_dspy.optimize.thresholds.landscape import best_placed, landscape
+from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
     from crag_dspy.optimize.statistics.intervals import Groups
@@ -40,7 +41,7 @@ class CrossFitted(Generic[Choice]):
 
 
 @dataclass(frozen=True, slots=True)
-class CrossValidated:
+class CrossValidated(Plain):
     """What thresholds found on some questions are worth on others.
 
     estimate: the mean over all questions, each at the thresholds found without its fold. Unlike the value of the
@@ -52,13 +53,6 @@ class CrossValidated:
     estimate: MeanInterval
     change: PairedDifference | None
     thresholds: list[Thresholds]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "estimate": self.estimate.to_json(),
-            "change": None if self.change is None else self.change.to_json(),
-            "thresholds": [{"upper": pair.upper, "lower": pair.lower} for pair in self.thresholds],
-        }
 
 
 def cross_fit(

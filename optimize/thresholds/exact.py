@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from crag_dspy.optimize.thresholds.devset_arrays import (
 )
 from crag_dspy.optimize.thresholds.frontier import FrontierPoint, pareto
 from crag_dspy.optimize.thresholds.landscape import best_placed, landscape
+from crag_dspy.state.plain import Plain, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class BestThresholds:
+class BestThresholds(Plain):
     """The optimum and what surrounds it.
 
     upper, lower: in the middle of their plateaus.
@@ -46,6 +47,8 @@ class BestThresholds:
     upper_range, lower_range: the plateaus: each threshold can move this far, the other staying, and neither
         the value nor the number of searches changes.
     """
+
+    SHOWN: ClassVar[str] = "upper lower value searches policy upper_range lower_range n"
 
     upper: float
     lower: float
@@ -94,18 +97,9 @@ class BestThresholds:
 
     def to_json(self) -> dict[str, Any]:
         """The optimum as plain data."""
-        return {
-            "upper": self.upper,
-            "lower": self.lower,
-            "value": self.value,
-            "searches": self.searches,
-            "policy": self.policy,
-            "upper_range": list(self.upper_range),
-            "lower_range": list(self.lower_range),
-            "questions": self.n,
-            "actions": {action.value: n for action, n in self.actions_at(self.upper, self.lower).items()},
-            "oracle": self.oracle,
-        }
+        shown = super().to_json()
+        shown["questions"] = shown.pop("n")
+        return {**shown, "actions": plain(self.actions_at(self.upper, self.lower)), "oracle": self.oracle}
 
     @cached_property
     def _land(self) -> Landscape:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crag_dspy.optimize.thresholds.landscape import MaxLandscape, feasible, first_lower, placed
+from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
     from crag_dspy.optimize.thresholds.devset_arrays import Bools, Floats, Ints
@@ -17,7 +18,7 @@ _CELLS = 400_000_000  # pairs looked at under "vote" before uppers are thinned o
 
 
 @dataclass(frozen=True, slots=True)
-class FrontierPoint:
+class FrontierPoint(Plain):
     """A pair of thresholds: with fewer searches there is no better value, with more value there are more
     searches.
 
@@ -30,15 +31,6 @@ class FrontierPoint:
     upper: float
     lower: float
     on_hull: bool
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "searches": self.searches,
-            "value": self.value,
-            "upper": self.upper,
-            "lower": self.lower,
-            "on_hull": self.on_hull,
-        }
 
 
 def pareto(land: Landscape, limit: int = 200) -> list[FrontierPoint]:

@@ -13,14 +13,16 @@ other prices or the other policy, runs nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from crag_dspy.actions import Action, Policy, Thresholds
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.metrics.objective import Objective, Prices, name_of
+from crag_dspy.optimize.metrics.objective import Objective, Prices, metric_name
 from crag_dspy.optimize.questions.groups import By
+from crag_dspy.optimize.runs.failing import IN_A_ROW
 from crag_dspy.optimize.runs.folder import save_results
 from crag_dspy.optimize.statistics.differences import PairedDifference
 from crag_dspy.optimize.statistics.wording import shown_p, told_groups, told_power
@@ -29,6 +31,7 @@ from crag_dspy.optimize.thresholds.devset_arrays import checked_policy
 from crag_dspy.optimize.thresholds.exact import BestThresholds, best_thresholds
 from crag_dspy.optimize.thresholds.outcomes import Outcomes, collect_outcomes
 from crag_dspy.settings import Settings
+from crag_dspy.state.plain import Plain, plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,11 +41,12 @@ if TYPE_CHECKING:
     from crag_dspy.optimize.metrics.answers import Metric
     from crag_dspy.optimize.thresholds.frontier import FrontierPoint
 
+_CAUSES = 5  # of failed runs, named in the text
 GRID = 50  # a grid of so many thresholds each way is what an exact search is compared with
 
 
 @dataclass(frozen=True)
-class ThresholdSearch:
+class ThresholdSearch(Plain):
     """What a search found.
 
     Attributes:
@@ -58,6 +62,10 @@ class ThresholdSearch:
         frontier: how much quality each web search buys (before prices).
         outcomes: what every action is worth to every question.
     """
+
+    SHOWN: ClassVar[str] = (
+        "metric prices quality cross_validated change improved verdict always frontier grid_runs failures warnings"
+    )
 
     program: dspy.Module
     candidate: dspy.Module
@@ -101,6 +109,11 @@ class ThresholdSearch:
         return f"Not better beyond noise ({told}; {told_power(change)}): the old thresholds are kept."
 
     @property
+    def failures(self) -> int:
+        """Runs that failed: they count as failures, and are tried again the next time."""
+        return len(self.outcomes.failures())
+
+    @property
     def grid_runs(self) -> int:
         """The runs of the program that a grid of 50 x 50 thresholds would have taken."""
         return GRID * GRID * self.best.n
@@ -127,6 +140,7 @@ class ThresholdSearch:
             f"always one action: {shown}; the best action for every question: {best.oracle:.3f}",
             f"actions: {', '.join(f'{name.value} {count}' for name, count in actions.items())}",
             f"runs of the program: {self.outcomes.runs} for {best.n} questions ({self.outcomes.runs_now} now), "
+            f"failed {self.failures}, "
             f"{self.outcomes.lm_calls} LM calls; a {GRID} x {GRID} grid would have taken {self.grid_runs} runs",
         ]
         return "\n".join([*lines, *(f"warning: {told}" for told in self.warnings)])
@@ -135,11 +149,14 @@ class ThresholdSearch:
     def warnings(self) -> list[str]:
         """What makes the outcomes less than they seem: runs that failed, searches that failed, costs not counted."""
         said = []
-        failed = len(self.outcomes.failures())
-        if failed:
-            said.append(f"{failed} runs failed and count as failures; they are tried again the next time")
+        causes = Counter(row["error"] for row in self.outcomes.failures())
+        if causes:
+            said.append(
+                f"{causes.total()} runs failed and count as failures; they are tried again the next time"
+            )
+        said += [f"{count} runs failed by {cause}" for cause, count in causes.most_common(_CAUSES)]
         for warning, count in self.outcomes.warnings().items():
-            if "web search" in warning or "grader failed" in warning or "retrieval failed" in warning:
+            if "no web search is configured" in warning:
                 said.append(f"{count} runs: {warning}")
         if (self.prices.kilotoken or self.prices.second) and self.outcomes.cached:
             said.append(
@@ -153,31 +170,16 @@ class ThresholdSearch:
 
         `upper`, `lower`, `policy` and `value` are of the optimum; `kept` is what the program has.
         """
-        held_out = self.cross_validated
-        return {
-            **self.best.to_json(),
-            "metric": self.metric,
-            "prices": self.prices.to_json(),
-            "quality": self.quality,
-            "cross_validated": held_out.to_json() if held_out is not None else None,
-            "before": {"upper": self.before.upper, "lower": self.before.lower, "value": self.value_before},
-            "change": None if self.change is None else self.change.to_json(),
-            "improved": self.improved,
-            "kept": {
-                "upper": self.thresholds.upper,
-                "lower": self.thresholds.lower,
-                "policy": settings_of(self.program).policy,
-            },
-            "verdict": self.verdict,
+        kept = {**plain(self.thresholds), "policy": settings_of(self.program).policy}
+        made = {
+            "kept": kept,
             "note": told_groups(self.best.n, self.outcomes.groups),
-            "always": {action.value: worth for action, worth in self.always.items()},
-            "frontier": [point.to_json() for point in self.frontier],
             "runs": self.outcomes.runs,
             "runs_now": self.outcomes.runs_now,
             "lm_calls": self.outcomes.lm_calls,
-            "grid_runs": self.grid_runs,
-            "warnings": self.warnings,
         }
+        before = {**plain(self.before), "value": self.value_before}
+        return {**self.best.to_json(), **super().to_json(), "before": before, **made}
 
 
 def search_thresholds(
@@ -191,6 +193,7 @@ def search_thresholds(
     folds: int = 5,
     threads: int | None = None,
     failure_score: float = 0.0,
+    stop_after: int | None = IN_A_ROW,
     traces: bool = True,
     fresh: bool = False,
     seed: int = 0,
@@ -210,7 +213,7 @@ def search_thresholds(
         run: a folder for outcomes and result: a search on it again runs only what is missing.
         folds: of the cross-validated estimate.
         seed: of folds and tests.
-        threads, failure_score, traces, fresh, progress, config, by: see `collect_outcomes`.
+        threads, failure_score, stop_after, traces, fresh, progress, config, by: see `collect_outcomes`.
 
     Raises:
         ConfigError: a program without settings or `action=`, or a bad devset; before any run.
@@ -232,6 +235,7 @@ def search_thresholds(
         run=run,
         threads=threads,
         failure_score=failure_score,
+        stop_after=stop_after,
         traces=traces,
         fresh=fresh,
         progress=progress,
@@ -239,7 +243,7 @@ def search_thresholds(
         by=by,
     )
     found = thresholds_from(
-        program, outcomes, prices=prices, policy=known, folds=folds, seed=seed, metric=name_of(metric)
+        program, outcomes, prices=prices, policy=known, folds=folds, seed=seed, metric=metric_name(metric)
     )
     if run is not None:
         save_results(run, found.program, found.to_json())

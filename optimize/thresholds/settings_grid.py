@@ -17,15 +17,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from crag_dspy.actions import Policy, Thresholds
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.metrics.objective import Objective, Prices, name_of
+from crag_dspy.optimize.metrics.objective import Objective, Prices, metric_name
 from crag_dspy.optimize.questions.groups import By
-from crag_dspy.optimize.runs.evaluation import check_devset
+from crag_dspy.optimize.runs.checks import check_devset
+from crag_dspy.optimize.runs.failing import IN_A_ROW
 from crag_dspy.optimize.runs.fingerprints import DECISION_SETTINGS
 from crag_dspy.optimize.statistics.differences import PairedDifference, paired_difference
 from crag_dspy.optimize.statistics.intervals import MeanInterval, mean_interval
@@ -35,6 +36,7 @@ from crag_dspy.optimize.thresholds.devset_arrays import CORRECT, DevsetArrays, r
 from crag_dspy.optimize.thresholds.landscape import best_placed, landscape
 from crag_dspy.optimize.thresholds.outcomes import Outcomes, collect_outcomes
 from crag_dspy.optimize.thresholds.search import settings_of, tuned_on
+from crag_dspy.state.plain import Plain, plain
 
 if TYPE_CHECKING:
     import dspy
@@ -62,27 +64,25 @@ class Cell:
         return self.quality.mean
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "value": self.value,
-            "low": self.quality.low,
-            "high": self.quality.high,
-            "searches": self.searches,
-            "upper": self.thresholds.upper,
-            "lower": self.thresholds.lower,
-        }
+        quality = {"value": self.value, "low": self.quality.low, "high": self.quality.high}
+        return {**quality, "searches": self.searches, **plain(self.thresholds)}
 
 
 @dataclass(frozen=True)
-class Grid:
-    """`cells[i][j]` is at `rows[i]` of the first setting and `columns[j]` of the second; None where lower >
-    upper.
+class Grid(Plain):
+    """`cells[i][j]` is at `rows[i]` of the first setting and `columns[j]` of the second; None where lower > upper.
 
-    program: a copy of the program with the best cell's settings, and the grader they were tried on.
-    cross_validated: what the best cell of such a grid is worth on new questions; None for fewer than two.
-    change: the same against the cell of the program's own settings; None where that is no cell.
-    runs: of the program, now or before; runs_now: now.
-    note: what the intervals are over.
+    Attributes:
+        program: a copy of the program with the best cell's settings, and the grader they were tried on.
+        cross_validated: what the best cell of such a grid is worth on new questions; None for fewer than two.
+        change: the same against the cell of the program's own settings; None where that is no cell.
+        runs: of the program, now or before; `runs_now` of them now, and `failures` of them failed.
+        note: what the intervals are over.
     """
+
+    SHOWN: ClassVar[str] = (
+        "names rows columns cells cross_validated change metric runs runs_now failures note"
+    )
 
     names: tuple[str, str]
     rows: list[Any]
@@ -95,25 +95,14 @@ class Grid:
     metric: str
     runs: int
     runs_now: int
+    failures: int = 0
     note: str = ""
 
     def to_json(self) -> dict[str, Any]:
         settings = settings_of(self.program)
-        return {
-            "names": list(self.names),
-            "rows": self.rows,
-            "columns": self.columns,
-            "cells": [[cell.to_json() if cell else None for cell in row] for row in self.cells],
-            "best": dict(zip(self.names, self.best, strict=True)),
-            "cross_validated": None if self.cross_validated is None else self.cross_validated.to_json(),
-            "change": None if self.change is None else self.change.to_json(),
-            "grader": settings.grader,
-            "grader_fingerprint": settings.grader_fingerprint,
-            "metric": self.metric,
-            "runs": self.runs,
-            "runs_now": self.runs_now,
-            "note": self.note,
-        }
+        tried_on = {"grader": settings.grader, "grader_fingerprint": settings.grader_fingerprint}
+        best = plain(dict(zip(self.names, self.best, strict=True)))
+        return {**super().to_json(), "best": best, **tried_on}
 
     def __str__(self) -> str:
         first, second = self.names
@@ -138,7 +127,8 @@ class Grid:
             power = "" if self.change.improved else f"; {told_power(self.change)}"
             told = f"{self.change}, p {shown_p(self.change.p_value)}"
             lines.append(f"against the settings it had, cross-validated: {told}: {better}{power}")
-        return "\n".join([*lines, self.note, f"runs of the program: {self.runs} ({self.runs_now} now)"])
+        runs = f"runs of the program: {self.runs} ({self.runs_now} now), failed {self.failures}"
+        return "\n".join([*lines, self.note, runs])
 
 
 def grid(
@@ -152,6 +142,7 @@ def grid(
     run: str | Path | None = None,
     threads: int | None = None,
     failure_score: float = 0.0,
+    stop_after: int | None = IN_A_ROW,
     fresh: bool = False,
     progress: bool | None = None,
     folds: int = 5,
@@ -165,7 +156,7 @@ def grid(
         axes: two names of settings, each with its values: {"top_n": [2, 5], "strip_threshold": [-0.5, 0.0]}.
         tune: find the best thresholds of each cell, exactly and without further runs, where neither axis is a
             threshold: settings that make more evidence want other thresholds. False: the program's.
-        prices: as in `search_thresholds`.
+        prices, threads, failure_score, stop_after, fresh, progress: as in `search_thresholds`.
         run: a folder; every pair of values that changes answers has its own folder in it.
         folds: of the cross-validated estimate.
         seed: of folds and tests.
@@ -205,6 +196,7 @@ def grid(
                 run=None if run is None else Path(run).expanduser() / place,
                 threads=threads,
                 failure_score=failure_score,
+                stop_after=stop_after,
                 traces=False,
                 fresh=fresh,
                 progress=progress,
@@ -246,9 +238,10 @@ def grid(
         best=best,
         cross_validated=held_out,
         change=change,
-        metric=name_of(metric),
+        metric=metric_name(metric),
         runs=sum(outcomes.runs for outcomes in collected.values()),
         runs_now=sum(outcomes.runs_now for outcomes in collected.values()),
+        failures=sum(len(outcomes.failures()) for outcomes in collected.values()),
         note=told_groups(len(devset), groups),
     )
 

@@ -13,7 +13,7 @@ import pytest
 
 from crag_dspy import RAG, Passage, SelfRAG
 from crag_dspy.errors import ConfigError
-from crag_dspy.text.abstain import abstention, is_abstention
+from crag_dspy.text.replies import abstention_for, is_abstention
 
 QUESTION = "When did the Ardent Bridge open?"
 PASSAGES = [
@@ -78,7 +78,7 @@ def test_a_file_from_before_k_was_saved_leaves_it(tmp_path: Path) -> None:
 
 
 def test_saying_that_the_evidence_is_not_there_is_not_grounded(scripted_lm: Callable[..., Any]) -> None:
-    with dspy.context(lm=scripted_lm({"answer": abstention(QUESTION)})):
+    with dspy.context(lm=scripted_lm({"answer": abstention_for(QUESTION)})):
         prediction = RAG(PASSAGES, k=2)(question=QUESTION)
     assert is_abstention(prediction.answer)
     assert not prediction.grounded

@@ -48,9 +48,7 @@ def program(grader: Any = None, web: Any = search, **settings: Any) -> CRAG:
 
 def test_an_unknown_action_is_refused_before_any_work() -> None:
     grader = Grader()
-    with pytest.raises(
-        ConfigError, match="action must be one of 'correct', 'incorrect', 'ambiguous', got 'maybe'"
-    ):
+    with pytest.raises(ConfigError, match="action must be one of correct, incorrect, ambiguous, got 'maybe'"):
         program(grader)(question=QUESTION, action="maybe")
     assert grader.asked == []
 

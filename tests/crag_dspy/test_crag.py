@@ -14,7 +14,7 @@ import pytest
 from crag_dspy import CRAG, CorrectiveRetriever, Passage
 from crag_dspy.actions import Action
 from crag_dspy.errors import ConfigError
-from crag_dspy.text.abstain import is_abstention
+from crag_dspy.text.replies import is_abstention
 
 QUESTION = "When did the Ardent Bridge open?"
 RELEVANT = Passage(

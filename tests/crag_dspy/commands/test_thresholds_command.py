@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from command_line import run_command
 
-from crag_dspy.commands.thresholds import add_arguments, run
 from crag_dspy.errors import ConfigError, StaleOutcomesError
 
 if TYPE_CHECKING:
@@ -57,9 +56,7 @@ def command(
     (tmp_path / "dev.jsonl").write_text("\n".join(rows))
 
     def invoke(*arguments: str) -> Any:
-        parser = argparse.ArgumentParser()
-        add_arguments(parser)
-        assert run(parser.parse_args(["dev.jsonl", "--config", "crag.toml", *arguments])) == 0
+        assert run_command("thresholds", "dev.jsonl", "--config", "crag.toml", *arguments) == 0
         return parts.lm  # type: ignore[attr-defined]
 
     return invoke
@@ -89,7 +86,7 @@ def test_the_same_command_runs_nothing_again(command: Any, capsys: pytest.Captur
 def test_json_is_one_object_and_the_program_is_saved(
     command: Any, capitals_program: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    command("--json", "--save", "crag.json", "--run", "elsewhere", "--policy", "vote")
+    command("--json", "--out", "crag.json", "--run", "elsewhere", "--policy", "vote")
     found = json.loads(capsys.readouterr().out)
     assert (found["value"], found["searches"], found["policy"]) == (1.0, 4, "vote")
     assert json.loads((tmp_path / "elsewhere" / "metrics.json").read_text()) == found

@@ -112,7 +112,7 @@ def test_a_program_is_built_from_a_file_wherever_it_is_run(
         ("[search]\nkind = 'tavily'\nretries = true", "retries: .*got True"),
         ("[settings]\nuper = 0.5", r"\[settings\] unknown setting 'uper': did you mean 'upper'"),
         ("[settings]\nlower = 0.995", "lower must not be above upper"),
-        ("[settings]\nk = 0", "k must be an integer of at least 1"),
+        ("[settings]\nk = 0", "k must be a whole number, at least 1"),
         ("retriever = 'docs'", r"retriever must be a table: write \[retriever\]"),
         ("program = 3", "program must be the path of a saved program"),
         ("[retriever\n", "not TOML"),
@@ -139,6 +139,8 @@ def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
 
 
 PLANTED = "tvly-dev-1a2B3c4D5e6F7g8H9i0J"
+PLAIN = "correcthorsebattery"  # a key that no pattern knows
+HEX = "deadbeef0123456789abcdef01234567"
 
 
 @pytest.mark.parametrize(
@@ -152,12 +154,34 @@ PLANTED = "tvly-dev-1a2B3c4D5e6F7g8H9i0J"
         f"[retriever]\nkind = 'weaviate'\nurl = 'http://u:{PLANTED}@h'\ncollection = 'C'",
         f"[retriever]\nkind = 'weaviate'\nurl = 'h'\ncollection = 'C'\nheaders.X-OpenAI-Api-Key = '{PLANTED}'",
         f"[lm]\nmodel = 'openai/x'\ntoken = '{PLANTED}'",
+        # What a hand types that has not read the manual.
+        f"lm = '{PLANTED}'",
+        f"[{PLANTED}]\nx = 1",
+        f"[lm]\nmodel = 'openai/x'\n{PLANTED} = 1",
+        f"[lm]\nmodel = 'openai/x'\n[lm.api_key]\nvalue = '{PLAIN}'",
+        f"[lm]\nmodel = 'openai/x'\nheaders = '{PLAIN}'",
+        f"[lm]\nmodel = 'openai/x'\nkeys = ['{PLAIN}']",
+        f"[api_key]\nopenai = '{PLAIN}'",
+        f"api_key = '{PLAIN}'",
+        f"[lm]\nmodel = 'openai/x'\nkey_env = '{HEX}'",
+        f"[search]\nkind = 'tavily'\nkey_env = '{HEX.upper()}'",
+        f"[lm]\nmodel = 'openai/x'\napi_base = 'https://h/v1?api-key={PLAIN}'",
+        f"[lm]\nmodel = 'openai/x'\napi_base = 'https://h/v1?code={HEX}'",
+        f"[lm]\nmodel = 'openai/x'\napi_base = 'https://{PLAIN}@h/v1'",
+        f"[lm]\nmodel = 'openai/x'\napi_base = 'h/v1?key={PLAIN}'",
+        f"[retriever]\npath = 'docs'\nembedder = '{HEX}'",
+        "[lm]\nmodel = 'openai/x'\napi_key = 12345678901234567890",
     ],
 )
 def test_a_key_in_the_file_is_refused_and_not_repeated(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError, match="environment") as raised:
         load_config(write(tmp_path, text))
-    assert PLANTED not in str(raised.value)
+    assert not any(key in str(raised.value) for key in (PLANTED, PLAIN, HEX, HEX.upper(), "1234567890"))
+
+
+def test_a_misspelt_number_is_no_key(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"unknown key 'max_token' .*did you mean 'max_tokens'"):
+        load_config(write(tmp_path, "[lm]\nmodel = 'openai/x'\nmax_token = 300"))
 
 
 def test_names_of_fields_and_variables_are_no_keys(tmp_path: Path) -> None:

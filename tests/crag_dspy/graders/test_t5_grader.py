@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from crag_dspy.contracts import Grader
 from crag_dspy.errors import ArtefactError, ConfigError
@@ -361,3 +363,25 @@ def test_a_shipped_name_means_the_shipped_grader_and_a_path_any_other(
     assert local.name == "another"
     monkeypatch.chdir(tmp_path)
     assert pickle.loads(pickle.dumps(local)) is local  # noqa: S301 - what was pickled in this line
+
+
+@pytest.mark.parametrize("kind", ["crag", "monot5", "segments"])
+def test_half_an_emoji_in_one_text_costs_nothing_but_itself(folders: dict[str, Path], kind: str) -> None:
+    """A page cut inside an emoji: the tokenizer takes no such text, and judged none of them."""
+    grader = opened(folders[kind])
+    whole = grader.score(QUESTION, ["the old otter like the river", "red otter"])
+    broken = grader.score(
+        QUESTION, ["the old otter like the river", "red otter", "the otter \ud83d", "\ude00"]
+    )
+    assert broken[:2] == pytest.approx(whole, abs=1e-6)
+    assert broken[2] is not None
+    assert grader.score(f"{QUESTION}\ud83d", ["red otter"])[0] is not None
+
+
+@pytest.mark.parametrize("kind", ["monot5", "segments"])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(alphabet=st.characters(categories=("L", "N", "P", "S", "Z", "C", "Cs")), max_size=40))
+def test_any_text_is_gradable(folders: dict[str, Path], kind: str, text: str) -> None:
+    known, score = opened(folders[kind]).score(QUESTION, ["red otter", text])
+    assert known is not None
+    assert score is None or -1 <= score <= 1

@@ -45,7 +45,7 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"template": "alpaca"}, "template must be one of 'base', 'chat'"),
+            ({"template": "alpaca"}, "template must be one of base, chat"),
             ({"context": 16}, "context must be a whole number, at least 128"),
             ({"threads": 0}, "threads"),
             ({"max_tokens": 0}, "max_tokens"),

@@ -74,3 +74,12 @@ def test_nothing_is_found_in_nothing() -> None:
     assert BM25([]).top("a", 3) == []
     assert BM25(["a b"]).top("a", 0) == []
     assert BM25(["...", "a"]).top("...", 5) == []
+
+
+@given(texts, st.lists(st.sampled_from("abcdefg江"), min_size=1, max_size=4).map(" ".join))
+def test_the_order_of_all_texts_begins_with_what_is_found(documents: list[str], query: str) -> None:
+    index = BM25(documents)
+    found = [place for place, _ in index.top(query, len(documents))]
+    order = index.order(query)
+    assert order[: len(found)] == found
+    assert order[len(found) :] == sorted(set(range(len(documents))) - set(found))

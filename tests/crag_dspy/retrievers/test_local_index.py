@@ -540,7 +540,7 @@ def test_a_damaged_record_is_named(words: LocalIndex, content: str) -> None:
 
 
 def test_a_mode_that_does_not_exist_is_refused(words: LocalIndex) -> None:
-    with pytest.raises(ConfigError, match="mode must be one of 'hybrid', 'text', 'vector'"):
+    with pytest.raises(ConfigError, match="mode must be one of hybrid, text, vector"):
         LocalIndex.open(words.path, mode="bm25")  # type: ignore[arg-type]
 
 

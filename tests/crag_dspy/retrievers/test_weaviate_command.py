@@ -1,4 +1,4 @@
-"""`crag-dspy index FOLDER --to weaviate` moves an index over, with its vectors, and goes on where it stopped."""
+"""`crag-dspy index FOLDER --out weaviate` moves an index over, with its vectors, and goes on where it stopped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_an_index_is_moved_once_and_found_there(
     arguments = [
         "index",
         str(index),
-        "--to",
+        "--out",
         "weaviate",
         "--url",
         place.url,
@@ -58,11 +58,11 @@ def test_an_index_is_moved_once_and_found_there(
 
 def move(server: Any, index: Path, *options: str) -> int:
     place = ["--url", server.url, "--grpc-port", str(server.grpc_port), "--collection", "Docs"]
-    return main(["index", str(index), "--to", "weaviate", *place, *options])
+    return main(["index", str(index), "--out", "weaviate", *place, *options])
 
 
 def test_a_new_collection_is_made_as_asked_for(weaviate_server: Any, index: Path) -> None:
-    assert move(weaviate_server, index, "--replicas", "3", "--shards", "3", "--tokenization", "gse_ch") == 0
+    assert move(weaviate_server, index, "--replicas", "3", "--shards", "3", "--outkenization", "gse_ch") == 0
     schema = weaviate_server.collections["Docs"].schema
     assert (schema["replicationConfig"]["factor"], schema["shardingConfig"]["desiredCount"]) == (3, 3)
     assert {prop["tokenization"] for prop in schema["properties"][:2]} == {"gse_ch"}
@@ -78,7 +78,7 @@ def test_text_without_spaces_asks_for_a_tokenization_that_finds_its_words(
     LocalIndex.create(tmp_path / "index").add([{"id": "a", "text": text}])
     assert move(weaviate_server, tmp_path / "index") == 0
     said = capsys.readouterr().err
-    assert ("--tokenization" in said) is bool(told)
+    assert ("--outkenization" in said) is bool(told)
     assert told in said
 
 
@@ -113,7 +113,7 @@ def test_the_cloud_is_reached_by_its_url(
 
     monkeypatch.setattr(weaviate, "connect_to_weaviate_cloud", connect)
     place = ["--url", "my.weaviate.cloud", "--cloud", "--collection", "Docs"]
-    assert main(["index", str(index), "--to", "weaviate", *place]) == 0
+    assert main(["index", str(index), "--out", "weaviate", *place]) == 0
     assert asked == ["my.weaviate.cloud"]
     assert len(weaviate_server.collections["Docs"].of("")) == 2
 
@@ -129,8 +129,8 @@ def test_a_server_that_is_not_there_is_one_line(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--to", "weaviate", "--collection", "Docs"], "needs --url"),
-        (["--to", "weaviate", "--url", "http://127.0.0.1:1"], "needs --collection"),
+        (["--out", "weaviate", "--collection", "Docs"], "needs --url"),
+        (["--out", "weaviate", "--url", "http://127.0.0.1:1"], "needs --collection"),
     ],
 )
 def test_what_is_missing_is_named(
@@ -145,7 +145,9 @@ def test_a_source_that_is_no_index_is_said_before_any_connection(
 ) -> None:
     (tmp_path / "a.txt").write_text("Water boils.")
     assert (
-        main(["index", str(tmp_path), "--to", "weaviate", "--url", "http://127.0.0.1:1", "--collection", "D"])
+        main(
+            ["index", str(tmp_path), "--out", "weaviate", "--url", "http://127.0.0.1:1", "--collection", "D"]
+        )
         == 2
     )
     assert "moves an index" in capsys.readouterr().err

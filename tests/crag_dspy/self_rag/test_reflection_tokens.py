@@ -28,7 +28,7 @@ from crag_dspy.self_rag.tokens import (
     retrieval_share,
 )
 from crag_dspy.signatures.answer import ClaimCheck
-from crag_dspy.text.abstain import is_abstention
+from crag_dspy.text.replies import is_abstention
 
 QUESTION = "When did the Ardent Bridge open?"
 PASSAGES = [

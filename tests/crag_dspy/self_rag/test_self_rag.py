@@ -16,7 +16,7 @@ from crag_dspy import Passage, SelfCRAG, SelfRAG
 from crag_dspy.errors import ConfigError
 from crag_dspy.self_rag.reflection import Reflection, ReflectionSettings, winner
 from crag_dspy.self_rag.reflective import SelfReflective
-from crag_dspy.text.abstain import is_abstention
+from crag_dspy.text.replies import is_abstention
 
 QUESTION = "When did the Ardent Bridge open?"
 PASSAGES = [

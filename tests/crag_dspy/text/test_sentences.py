@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crag_dspy.text.sentences import language_of, sentence_spans
+from crag_dspy.text.scripts import language_of
+from crag_dspy.text.sentences import sentence_spans
 
 # Each line is one text; "¦" stands where a sentence ends.
 TEXTS = """\

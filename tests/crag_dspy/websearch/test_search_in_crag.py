@@ -12,7 +12,7 @@ import pytest
 
 from crag_dspy import CRAG, Passage, TavilySearch
 from crag_dspy.knowledge import WEB_CLOSE, WEB_OPEN
-from crag_dspy.text.abstain import is_abstention
+from crag_dspy.text.replies import is_abstention
 
 if TYPE_CHECKING:
     from collections.abc import Callable

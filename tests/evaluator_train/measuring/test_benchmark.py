@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import xml.etree.ElementTree as ElementTree
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from command_line import run_command
 
 from crag_dspy.errors import ConfigError, GraderError
-from crag_dspy.evaluator_train.measuring import benchmarking as command
 from crag_dspy.evaluator_train.measuring import named_graders
 from crag_dspy.evaluator_train.measuring.benchmarking import benchmark, drawn, plain, write_results
 from crag_dspy.evaluator_train.pairs.pair_files import Pair, write_pairs
@@ -155,12 +154,6 @@ def test_the_folder_holds_rows_scores_and_a_page_that_needs_nothing_else(tmp_pat
     assert len(figures) == 6  # of each set: ROC, reliability, one histogram
 
 
-def run_command(*arguments: str) -> int:
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    return command.run(parser.parse_args(arguments))
-
-
 @pytest.fixture
 def pair_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(named_graders, "named_grader", lambda name: Overlap() if name == "one" else Batched())
@@ -172,15 +165,15 @@ def test_the_command_prints_one_json_line_a_grader_and_file(
     pair_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "results"
-    arguments = ("--pairs", str(pair_file), "--grader", "one", "--grader", "two", "--grader", "one")
-    assert run_command(*arguments, "--json", "--out", str(out)) == 0
+    arguments = ("--pairs", str(pair_file), "--grader", "one,two", "--grader", "one")
+    assert run_command("grader", "benchmark", *arguments, "--json", "--out", str(out)) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["grader"] for row in rows] == ["one", "two"]
     assert [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()] == rows
 
 
 def test_the_command_prints_a_table_for_a_person(pair_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command("--pairs", str(pair_file), "--grader", "one") == 0
+    assert run_command("grader", "benchmark", "--pairs", str(pair_file), "--grader", "one") == 0
     shown = capsys.readouterr().out
     assert "AUC" in shown
     assert "28.6%" in shown
@@ -199,4 +192,4 @@ def test_a_bad_file_is_found_before_any_grader_is_opened(
     if content is not None:
         (tmp_path / "pairs.tsv").write_text(content, encoding="utf-8")
     with pytest.raises(ConfigError, match=names):
-        run_command("--pairs", str(tmp_path / "pairs.tsv"), "--grader", "one")
+        run_command("grader", "benchmark", "--pairs", str(tmp_path / "pairs.tsv"), "--grader", "one")

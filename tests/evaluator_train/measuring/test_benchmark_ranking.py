@@ -1,19 +1,20 @@
-"""AUC, average precision and accuracy: equal to scikit-learn's, with ties, and true to their definitions."""
+"""AUC, average precision and accuracy: true to their definitions, counted out by hand, with ties."""
 
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crag_dspy.errors import ConfigError
+from crag_dspy.errors import ConfigError, MissingPackageError
 from crag_dspy.evaluator_train.measuring.ranking import (
     accuracy_at,
     auc,
-    auc_interval,
+    auc_bounds,
     average_precision,
     best_accuracy,
     roc,
@@ -25,18 +26,20 @@ scored = st.lists(
 ).filter(lambda rows: 0 < sum(label for label, _ in rows) < len(rows))
 
 
-metrics = pytest.importorskip("sklearn.metrics")
-
-
 def split(rows: list[tuple[int, float]]) -> tuple[list[int], list[float]]:
     return [label for label, _ in rows], [score for _, score in rows]
 
 
 @given(scored)
-def test_auc_and_average_precision_are_scikit_learns(rows: list[tuple[int, float]]) -> None:
-    labels, scores = split(rows)
-    assert auc(labels, scores) == pytest.approx(metrics.roc_auc_score(labels, scores))
-    assert average_precision(labels, scores) == pytest.approx(metrics.average_precision_score(labels, scores))
+def test_average_precision_is_precision_times_the_recall_gained_at_each_distinct_score(
+    rows: list[tuple[int, float]],
+) -> None:
+    found, relevant = 0.0, sum(label for label, _ in rows)
+    for cut in {score for _, score in rows}:
+        above = [label for label, score in rows if score >= cut]
+        gained = sum(label for label, score in rows if score == cut)
+        found += sum(above) / len(above) * gained / relevant
+    assert average_precision(*split(rows)) == pytest.approx(found, abs=1e-8)
 
 
 @given(scored)
@@ -46,7 +49,7 @@ def test_auc_is_the_share_of_pairs_in_the_right_order_with_ties_at_one_half(
     relevant = [score for label, score in rows if label]
     others = [score for label, score in rows if not label]
     ordered = sum((r > o) + 0.5 * (r == o) for r in relevant for o in others)
-    assert auc(*split(rows)) == pytest.approx(ordered / (len(relevant) * len(others)))
+    assert auc(*split(rows)) == pytest.approx(ordered / (len(relevant) * len(others)), abs=1e-8)
 
 
 @given(scored)
@@ -111,10 +114,11 @@ def test_the_interval_holds_the_auc_is_repeatable_and_narrows_with_more_question
         return labels, scores, [number // 2 for number in range(2 * questions)]
 
     few, many = sample(20), sample(500)
-    interval = auc_interval(*few)
-    assert interval == auc_interval(*few)
-    assert interval.low < auc(*few[:2]) < interval.high
-    wide, narrow = (i.high - i.low for i in (interval, auc_interval(*many)))
+    interval = auc_bounds(*few)
+    assert interval == auc_bounds(*few)
+    low, high = interval
+    assert low < auc(*few[:2]) < high
+    wide, narrow = (top - bottom for bottom, top in (interval, auc_bounds(*many)))
     assert narrow < wide / 3
 
 
@@ -122,6 +126,31 @@ def test_the_interval_draws_questions_not_pairs() -> None:
     """Copies of the same pair under one question bring no certainty."""
     labels, scores = [1, 0, 0, 1] * 5, [0.9, 0.1, 0.8, 0.3] * 5
     questions = [n % 4 // 2 + 2 * (n // 4) for n in range(20)]
-    once = auc_interval(labels, scores, questions)
-    copied = auc_interval(labels * 50, scores * 50, questions * 50)
+    once = auc_bounds(labels, scores, questions)
+    copied = auc_bounds(labels * 50, scores * 50, questions * 50)
     assert copied == once
+
+
+def test_the_interval_is_the_spread_of_areas_counted_out_over_drawn_questions() -> None:
+    random = np.random.default_rng(2)
+    labels = [1, 0, 0] * 12
+    scores = [round(float(random.normal(label)), 1) for label in labels]
+    questions = [n // 3 for n in range(len(labels))]
+    again, areas = np.random.default_rng(0), []
+    for _ in range(50):
+        drawn = np.bincount(again.integers(12, size=12), minlength=12)
+        pairs = [
+            (drawn[n // 3] * drawn[m // 3], (scores[n] > scores[m]) + 0.5 * (scores[n] == scores[m]))
+            for n in range(36)
+            for m in range(36)
+            if labels[n] > labels[m]
+        ]
+        areas.append(sum(w * right for w, right in pairs) / sum(w for w, _ in pairs))
+    expected = np.quantile(areas, [0.025, 0.975])
+    assert auc_bounds(labels, scores, questions, draws=50) == pytest.approx(tuple(expected), abs=1e-8)
+
+
+def test_a_missing_scikit_learn_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.metrics", None)
+    with pytest.raises(MissingPackageError, match=r'pip install "\.\[train\]"'):
+        auc([0, 1], [0.0, 1.0])

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from command_line import run_command
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from crag_dspy.actions import Thresholds
 from crag_dspy.errors import ArtefactError, ConfigError
-from crag_dspy.evaluator_train.measuring.calibration import add_arguments, calibrate, calibrate_artefact, run
+from crag_dspy.evaluator_train.measuring.calibration import calibrate, calibrate_artefact
 from crag_dspy.evaluator_train.measuring.cuts import suggest_thresholds
-from crag_dspy.evaluator_train.measuring.platt import fit
-from crag_dspy.evaluator_train.measuring.reliability import calibration_error, reliability
+from crag_dspy.evaluator_train.measuring.platt import crossed_probabilities, fit
+from crag_dspy.evaluator_train.measuring.reliability import calibration_error, log_loss, reliability
 from crag_dspy.evaluator_train.pairs.pair_files import Pair, write_pairs
 from crag_dspy.graders.t5 import T5Grader
 
@@ -40,18 +40,47 @@ def test_platt_recovers_the_distortion() -> None:
     assert found.b == pytest.approx(-1.5, abs=0.08)
 
 
-def test_the_fit_is_logistic_regression_on_platts_targets() -> None:
-    linear = pytest.importorskip("sklearn.linear_model")
+def smooth_loss(logits: np.ndarray, target: np.ndarray) -> float:
+    return float(np.sum(np.logaddexp(0, logits) - target * logits))
+
+
+@pytest.mark.parametrize("method", ["platt", "temperature"])
+def test_the_fit_is_the_least_log_loss_on_platts_targets(method: str) -> None:
+    """Newton's method, written out, to the last digits."""
     raws, labels = overconfident(size=300)
     positives, negatives = sum(labels), len(labels) - sum(labels)
     target = np.where(labels, (positives + 1) / (positives + 2), 1 / (negatives + 2))
-    both = np.array(raws * 2)[:, None]
-    weights = np.concatenate([target, 1 - target])
-    model = linear.LogisticRegression(C=1e12, tol=1e-12, max_iter=10000)
-    model.fit(both, [1] * len(raws) + [0] * len(raws), sample_weight=weights)
-    found = fit(raws, labels)
-    assert found.a == pytest.approx(model.coef_[0, 0], rel=1e-4)
-    assert found.b == pytest.approx(model.intercept_[0], rel=1e-4)
+    columns = [np.array(raws), np.ones(len(raws))][: 2 if method == "platt" else 1]
+    design = np.stack(columns, axis=1)
+    best = np.zeros(design.shape[1])
+    for _ in range(50):
+        probability = 1 / (1 + np.exp(-design @ best))
+        curvature = (design * (probability * (1 - probability))[:, None]).T @ design
+        best -= np.linalg.solve(curvature, design.T @ (probability - target))
+    found = fit(raws, labels, method)
+    assert [found.a, found.b][: len(best)] == pytest.approx(list(best), abs=1e-8)
+    assert smooth_loss(design @ best, target) < smooth_loss(design @ (best * 1.01), target)
+
+
+def test_a_pair_is_judged_by_a_fit_that_has_not_seen_its_question() -> None:
+    """Labels without information: only what has seen them can lower the log loss below that of a coin."""
+    random = np.random.default_rng(5)
+    values, truth = random.normal(size=60), random.permutation([0.0, 1.0] * 30)
+    questions = [f"question {n // 3}" for n in range(60)]
+    before = crossed_probabilities(values, truth, questions, with_shift=True)
+    for asked in dict.fromkeys(questions):
+        own = np.array([question == asked for question in questions])
+        turned = np.where(own, 1 - truth, truth)
+        after = crossed_probabilities(values, turned, questions, with_shift=True)
+        assert after[own] == pytest.approx(before[own], abs=1e-12), "its own labels changed its probability"
+        assert not np.allclose(after[~own], before[~own], atol=1e-6)
+
+
+def test_with_one_question_there_is_nothing_else_to_fit_on() -> None:
+    values, truth = np.array([-1.0, 0.5, 1.0, -0.5]), np.array([0.0, 1.0, 1.0, 0.0])
+    crossed = crossed_probabilities(values, truth, ["q"] * 4, with_shift=True)
+    found = fit(values.tolist(), truth.astype(int).tolist())
+    assert crossed == pytest.approx(1 / (1 + np.exp(-(found.a * values + found.b))))
 
 
 def test_temperature_has_no_shift_and_agrees_where_none_is_needed() -> None:
@@ -138,6 +167,14 @@ def test_the_table_accounts_for_every_pair_and_the_error_is_a_share(rows, bins: 
     table = reliability(labels, probabilities, bins)
     assert sum(row.pairs for row in table) == len(rows)
     assert 0 <= calibration_error(labels, probabilities, bins) <= 1
+
+
+def test_the_log_loss_by_hand() -> None:
+    truth, probability = np.array([1.0, 0.0, 1.0]), np.array([0.9, 0.2, 0.5])
+    assert log_loss(truth, probability) == pytest.approx(
+        -(math.log(0.9) + math.log(0.8) + math.log(0.5)) / 3, abs=1e-8
+    )
+    assert math.isfinite(log_loss(np.array([1.0]), np.array([0.0])))
 
 
 def test_calibration_lowers_error_and_log_loss_on_questions_it_did_not_see() -> None:
@@ -249,13 +286,19 @@ def test_a_dry_run_prints_the_fit_and_leaves_the_folder_alone(
     folder = tiny.save_grader(tmp_path / "tiny")
     write_pairs(graded_pairs(T5Grader.from_pretrained(folder), tiny), tmp_path / "dev.jsonl")
     described = (folder / "grader.json").read_bytes()
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    arguments = [str(folder), "--pairs", str(tmp_path / "dev.jsonl"), "--dry-run", "--json"]
-    assert run(parser.parse_args(arguments)) == 0
+    arguments = [
+        "grader",
+        "calibrate",
+        str(folder),
+        "--pairs",
+        str(tmp_path / "dev.jsonl"),
+        "--dry-run",
+        "--json",
+    ]
+    assert run_command(*arguments) == 0
     assert json.loads(capsys.readouterr().out)["pairs"] == 400
     assert (folder / "grader.json").read_bytes() == described
-    assert run(parser.parse_args(arguments[:3])) == 0
+    assert run_command(*arguments[:5]) == 0
     assert "calibration error" in capsys.readouterr().out
     assert (folder / "grader.json").read_bytes() != described
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from command_line import run_command
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,9 +73,7 @@ def test_an_embedder_ranks_by_cosine() -> None:
 
 
 def command(*arguments: str) -> int:
-    parser = argparse.ArgumentParser()
-    near.add_arguments(parser)
-    return near.run(parser.parse_args(arguments))
+    return run_command("grader", "pairs", "--near", *arguments)
 
 
 def test_the_command_reads_lines_and_pairs_and_keeps_apart_from_others(
@@ -90,8 +88,8 @@ def test_the_command_reads_lines_and_pairs_and_keeps_apart_from_others(
     out = tmp_path / "near.jsonl"
 
     command(
-        *("--questions", str(tmp_path / "q.txt"), str(tmp_path / "train.jsonl")),
-        *("--texts", str(tmp_path / "texts.txt"), str(tmp_path / "train.jsonl")),
+        *("--questions", f"{tmp_path}/q.txt,{tmp_path}/train.jsonl"),
+        *("--texts", f"{tmp_path}/texts.txt,{tmp_path}/train.jsonl"),
         *("--apart", str(tmp_path / "heldout.jsonl"), "--out", str(out), "--json"),
     )
 

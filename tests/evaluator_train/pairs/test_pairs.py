@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from command_line import run_command
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crag_dspy import sample
 from crag_dspy.errors import ConfigError, RetrieverError
-from crag_dspy.evaluator_train.pairs import weak_labels as command
 from crag_dspy.evaluator_train.pairs.mining import Mining, PairSets, PassageSearch, document_of
 from crag_dspy.evaluator_train.pairs.pair_files import Pair, read_pairs
-from crag_dspy.evaluator_train.pairs.questions import Question, read_corpus, read_questions
+from crag_dspy.evaluator_train.pairs.questions import Question, read_corpus, read_known
 from crag_dspy.evaluator_train.pairs.splits import (
     SPLITS,
     Shares,
@@ -335,7 +334,7 @@ def test_squad_files_are_questions_and_corpus(tmp_path: Path) -> None:
     path = tmp_path / "squad.json"
     path.write_text(json.dumps(SQUAD), encoding="utf-8")
     corpus = read_corpus(path)
-    (question,) = read_questions(path)
+    (question,) = read_known(path)
     assert [document_of(passage) for passage in corpus] == ["Tower", "Tower"]
     assert question.answers == ("Smeaton",)
     assert [passage.text for passage in corpus if passage.id in question.relevant_ids] == [TOWER.text]
@@ -356,7 +355,7 @@ def test_long_documents_are_cut_and_stay_one_document(tmp_path: Path) -> None:
         ("q.jsonl", '{"question": "q", "answers": 5}\n', r"q\.jsonl:1"),
         ("q.jsonl", "no\n", r"q\.jsonl:1: not JSON"),
         ("q.jsonl", "\n", "holds no questions"),
-        ("q.json", '{"data": [{"paragraphs": [{}]}]}', r"q\.json: not a SQuAD"),
+        ("q.json", '{"data": [{"paragraphs": [{}]}]}', r"q\.json: data\[0\].paragraphs\[0\].context"),
     ],
 )
 def test_a_question_file_that_cannot_be_read_says_where(
@@ -364,13 +363,11 @@ def test_a_question_file_that_cannot_be_read_says_where(
 ) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(ConfigError, match=names):
-        read_questions(tmp_path / name)
+        read_known(tmp_path / name)
 
 
 def make_pairs(*arguments: str) -> int:
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    return command.run(parser.parse_args(arguments))
+    return run_command("grader", "pairs", *arguments)
 
 
 def test_the_command_writes_three_files_that_can_be_read_and_counts_on_stdout(
@@ -380,7 +377,7 @@ def test_the_command_writes_three_files_that_can_be_read_and_counts_on_stdout(
     path.write_text(json.dumps(SQUAD), encoding="utf-8")
     out = tmp_path / "out"
     arguments = ("--corpus", str(path), "--questions", str(path), "--out", str(out), "--json")
-    assert make_pairs(*arguments, "--dev", "0", "--heldout", "0") == 0
+    assert make_pairs(*arguments, "--dev-share", "0", "--heldout-share", "0") == 0
     counts = json.loads(capsys.readouterr().out)
     assert counts["train"]["pairs"] == len(read_pairs(out / "train.jsonl"))
     assert counts["train"]["relevant"] == 2
@@ -392,7 +389,16 @@ def test_the_command_makes_pairs_from_text_alone(tmp_path: Path, capsys: pytest.
     for passage in CORPUS:
         (tmp_path / f"{passage.id}.txt").write_text(passage.text, encoding="utf-8")
     assert (
-        make_pairs("--corpus", str(tmp_path), "--out", str(tmp_path / "out"), "--dev", "0", "--heldout", "0")
+        make_pairs(
+            "--corpus",
+            str(tmp_path),
+            "--out",
+            str(tmp_path / "out"),
+            "--dev-share",
+            "0",
+            "--heldout-share",
+            "0",
+        )
         == 0
     )
     assert {p.source.split("/")[0] for p in read_pairs(tmp_path / "out" / "train.jsonl")} == {"text"}
@@ -416,7 +422,9 @@ def test_hard_negatives_come_from_a_local_index(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "names"),
     [
-        ((), "--corpus or --index"),
+        ((), "--corpus, --index, --near and --teacher"),
+        (("--corpus", "FILE", "--near"), "got --corpus or --index and --near"),
+        (("--corpus", "FILE", "--index", "FILE"), "either --corpus or --index"),
         (("--corpus", "FILE", "--labels", "answers"), "--questions with the field 'answers'"),
         (("--corpus", "FILE", "--labels", "titles"), "'entity'"),
         (("--index", "FILE", "--labels", "text"), "--corpus"),

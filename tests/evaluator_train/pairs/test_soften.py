@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from command_line import run_command
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,9 +101,7 @@ def test_a_grader_teaches_in_probabilities_and_is_asked_once_a_question() -> Non
 
 
 def command(*arguments: str) -> int:
-    parser = argparse.ArgumentParser()
-    softening.add_arguments(parser)
-    return softening.run(parser.parse_args(arguments))
+    return run_command("grader", "pairs", *arguments)
 
 
 def test_the_command_lets_a_t5_teach(tiny: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,6 +117,7 @@ def test_the_command_lets_a_t5_teach(tiny: Any, tmp_path: Path, capsys: pytest.C
     write_pairs([*rows, rows[0]], tmp_path / "pairs.jsonl")
 
     status = command(
+        "--pairs",
         str(tmp_path / "pairs.jsonl"),
         "--teacher",
         str(teacher),
@@ -145,9 +144,11 @@ def test_the_command_refuses_to_write_over_its_input_and_a_source_that_is_not_th
     write_pairs([SoftPair("a", "x", 1, "selqa/train")], file)
 
     with pytest.raises(ConfigError, match="is one of the inputs"):
-        command(file, "--teacher", "mini", "--out", file)
+        command("--pairs", file, "--teacher", "mini", "--out", file)
     with pytest.raises(ConfigError, match="no labelled pair comes from qnli"):
-        command(file, "--teacher", "mini", "--sources", "qnli", "--out", str(tmp_path / "soft.jsonl"))
+        command(
+            "--pairs", file, "--teacher", "mini", "--sources", "qnli", "--out", str(tmp_path / "soft.jsonl")
+        )
 
 
 def test_pairs_without_labels_are_written_and_read(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -13,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import run_command
 
 from crag_dspy.errors import ArtefactError, ConfigError, TrainingError
-from crag_dspy.evaluator_train.training import grader as training
 from crag_dspy.evaluator_train.training.grader import TrainingResult, train_grader
 from crag_dspy.evaluator_train.training.merge import merge
 from crag_dspy.evaluator_train.training.recipe import Recipe
@@ -172,7 +171,7 @@ def test_a_run_killed_while_it_writes_a_checkpoint_resumes_to_the_same_grader(
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not (tmp_path / "killed" / "grader").exists()
-    resumed = train_grader(*read, chosen, tmp_path / "killed", resume=True)
+    resumed = train_grader(*read, chosen, tmp_path / "killed")
 
     assert (resumed.auc, resumed.best_step) == (whole.auc, whole.best_step)
     before = tensors(whole.grader / "adapter_model.safetensors")
@@ -190,11 +189,35 @@ def test_a_folder_of_another_run_is_not_written_over(base: Path, pairs: Any, tmp
     short = recipe(base, "segments", lora={}, max_steps=2, evaluate_every=2)
     train_grader(*pairs, short, tmp_path / "run")
 
-    with pytest.raises(ConfigError, match="already holds a run"):
-        train_grader(*pairs, short, tmp_path / "run")
     other = recipe(base, "segments", lora={}, max_steps=4, evaluate_every=2)
     with pytest.raises(ConfigError, match=r"training\.max_steps was 2 and is 4"):
-        train_grader(*pairs, other, tmp_path / "run", resume=True)
+        train_grader(*pairs, other, tmp_path / "run")
+    assert train_grader(*pairs, other, tmp_path / "run", fresh=True).steps == 4
+
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "config.json").write_text('{"kind": "compile"}', "utf-8")
+    for fresh in (False, True):
+        with pytest.raises(ConfigError, match="a run of another kind"):
+            train_grader(*pairs, short, tmp_path / "other", fresh=fresh)
+
+
+def test_the_same_training_again_says_the_same_and_trains_no_step(
+    base: Path, pairs: Any, tmp_path: Path
+) -> None:
+    """As an optimization does: the same call goes on, and has nothing left to do when it was finished."""
+    short = recipe(base, "segments", lora={}, max_steps=4, evaluate_every=2)
+    first = train_grader(*pairs, short, tmp_path / "run")
+    curves = (tmp_path / "run" / "curves.jsonl").read_bytes()
+
+    again = train_grader(*pairs, short, tmp_path / "run")
+
+    assert (again.auc_before, again.auc, again.best_step, again.steps) == (
+        first.auc_before,
+        first.auc,
+        first.best_step,
+        first.steps,
+    )
+    assert (tmp_path / "run" / "curves.jsonl").read_bytes() == curves
 
 
 def test_a_loss_that_is_not_a_number_ends_the_run_at_its_step(base: Path, pairs: Any, tmp_path: Path) -> None:
@@ -306,13 +329,11 @@ def test_the_command_trains_from_files_and_prints_one_json_line(
     base: Path, pairs: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write_rows(tmp_path / "pairs.jsonl", pairs[0])
-    parser = argparse.ArgumentParser()
-    training.add_arguments(parser)
     settings = [f"training.{name}={value}" for name, value in {**STEPS, "max_steps": 4}.items()]
     changes = [part for setting in [*settings, "grader.max_length=48"] for part in ("--set", setting)]
     args = ["--recipe", "t5-large", "--base", str(base), "--head", "regression", "--pairs", str(file)]
 
-    status = training.run(parser.parse_args([*args, "--out", str(tmp_path / "run"), "--json", *changes]))
+    status = run_command("grader", "train", *args, "--run", str(tmp_path / "run"), "--json", *changes)
 
     said = json.loads(capsys.readouterr().out)
     assert status == 0
@@ -346,8 +367,18 @@ def test_several_processes_make_one_run(base: Path, pairs: Any, tmp_path: Path) 
                 "--standalone",
                 str(program),
             ),
-            *("train-grader", "--recipe", str(recipe_file), "--pairs", files[0], "--dev", files[1], "--json"),
-            *("--out", str(tmp_path / "run")),
+            *(
+                "grader",
+                "train",
+                "--recipe",
+                str(recipe_file),
+                "--pairs",
+                files[0],
+                "--dev",
+                files[1],
+                "--json",
+            ),
+            *("--run", str(tmp_path / "run")),
             *(part for setting in settings for part in ("--set", setting)),
         ],
         capture_output=True,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from command_line import run_command
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.evaluator_train.training import grader as training
@@ -53,10 +53,7 @@ def test_a_merged_grader_stands_alone_with_the_same_scores(
 def test_the_command_says_what_it_wrote(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    parser = argparse.ArgumentParser()
-    merging.add_arguments(parser)
-
-    status = merging.run(parser.parse_args([str(run / "grader"), "--out", str(tmp_path / "whole"), "--json"]))
+    status = run_command("grader", "merge", str(run / "grader"), "--out", str(tmp_path / "whole"), "--json")
 
     said = json.loads(capsys.readouterr().out)
     assert status == 0

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.evaluator_train.training.targets import Target, digest, read_targets, split_by_question
+from crag_dspy.evaluator_train.training.targets import Target, read_targets, split_by_question, targets_digest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,5 +73,5 @@ def test_about_the_asked_share_of_questions_is_kept_apart() -> None:
 def test_a_digest_tells_pairs_apart() -> None:
     first, second = Target("q", "t", 1), Target("q", "t", 0.5)
 
-    assert digest([first, second]) == digest([Target("q", "t", 1), second])
-    assert digest([first, second]) != digest([second, first])
+    assert targets_digest([first, second]) == targets_digest([Target("q", "t", 1), second])
+    assert targets_digest([first, second]) != targets_digest([second, first])

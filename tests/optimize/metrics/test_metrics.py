@@ -14,7 +14,7 @@ from crag_dspy.optimize.metrics import answers as metrics
 from crag_dspy.optimize.metrics.objective import Prices, combine
 from crag_dspy.optimize.metrics.score import Score
 from crag_dspy.passages import Passage, Strip
-from crag_dspy.text.abstain import abstention as sentence
+from crag_dspy.text.replies import abstention_for as sentence
 from crag_dspy.trace import Trace
 
 EVERY_METRIC = [
@@ -58,7 +58,8 @@ def test_art_is_in_party_only_for_the_metric_that_says_substring() -> None:
         (metrics.contains_word, ["NYC", "New York"], "in new-york!", 1),
         (metrics.contains_word, ["1,000"], "about 1000 people", 1),
         (metrics.contains_word, ["北京"], "她出生在北京市。", 1),
-        (metrics.contains_word, ["no"], "There is no answer", 1),
+        (metrics.contains_word, ["no"], "There is no such bridge", 1),
+        (metrics.contains_word, ["no"], "There is no answer", 0),
         (metrics.contains_word, ["no"], sentence("x"), 0),
         (metrics.contains_word, ["unknown"], "Unknown", 1),  # a refusal, unless it is the gold answer itself
         (metrics.exact_match, ["The Beatles"], "beatles", 1),

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from crag_dspy import sample
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.questions.datasets import from_rows, load, split, squad_passages
+from crag_dspy.files.squad import read_squad
+from crag_dspy.optimize.questions.datasets import from_rows, load, split
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,7 +115,7 @@ class TestFormats:
         assert answerable.document == "Warsaw"
         assert impossible.answers == []
         assert chinese.document == chinese.relevant_ids[0]  # no title: the paragraph is its own document
-        indexed = {passage.id: passage for passage in squad_passages(path)}
+        indexed = {paragraph.id: paragraph.passage() for paragraph in read_squad(path)}
         assert set(indexed) == {"Warsaw#0", "own-id", "1#0"}
         assert indexed[answerable.relevant_ids[0]].text == answerable.context
         assert indexed["Warsaw#0"].title == "Warsaw"
@@ -219,7 +220,7 @@ class TestPublicSets:
     def test_files_of_a_folder_that_do_not_belong_together_are_refused(self, tmp_path: Path) -> None:
         written(tmp_path, "questions.txt", "What melts?\nWhat boils?\n")
         written(tmp_path, "choices.txt", "A: ice; B: steam\n")
-        with pytest.raises(ConfigError, match=r"choices.txt has 1 lines for 2 questions"):
+        with pytest.raises(ConfigError, match=r"choices.txt has 1 rows for 2 questions"):
             load(tmp_path)
 
     def test_by_name_from_hugging_face(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,17 +3,16 @@ evidence is."""
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import run_command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crag_dspy.commands import make_benchmark as benchmark_command
 from crag_dspy.config.reading import build, load_config
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.metrics.answers import contains_word
@@ -50,9 +49,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def command(*arguments: str | Path) -> int:
-    parser = argparse.ArgumentParser()
-    benchmark_command.add_arguments(parser)
-    return benchmark_command.run(parser.parse_args([str(argument) for argument in arguments]))
+    return run_command("make-benchmark", *map(str, arguments))
 
 
 @given(

@@ -10,7 +10,7 @@ import dspy
 import pytest
 
 from crag_dspy.errors import ConfigError, StaleOutcomesError
-from crag_dspy.optimize.runs.folder import CONFIG, PROGRAM, RESULTS, Run, read_rows
+from crag_dspy.optimize.runs.folder import CONFIG, PROGRAM, RESULTS, Run, read_rows, save_results
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,8 +129,8 @@ def test_a_number_that_is_not_one_is_refused_before_it_is_written(tmp_path: Path
 
 
 def test_a_program_is_saved_whole(tmp_path: Path) -> None:
-    with opened(tmp_path) as run:
-        run.save_program(dspy.Predict("question -> answer"))
+    with opened(tmp_path):
+        save_results(tmp_path, dspy.Predict("question -> answer"))
     loaded = dspy.Predict("question -> answer")
     loaded.load(str(tmp_path / PROGRAM))
     assert sorted(path.name for path in tmp_path.iterdir()) == [CONFIG, PROGRAM, RESULTS]

@@ -109,7 +109,7 @@ def test_bad_axes_are_named_before_any_run(gridded: Any) -> None:
         gridded({"top_n": [], "k": [1]})
     with pytest.raises(ConfigError, match="unknown setting 'top_m': did you mean 'top_n'"):
         gridded({"top_m": [1], "k": [1]})
-    with pytest.raises(ConfigError, match="k must be an integer of at least 1, got 0"):
+    with pytest.raises(ConfigError, match="k must be a whole number, at least 1, got 0"):
         gridded({"top_n": [1], "k": [1, 0]})
     with pytest.raises(ConfigError, match="in every cell lower is above upper"):
         gridded({"upper": [-0.5], "lower": [0.5]})

@@ -74,13 +74,19 @@ def read_paper(task: str, folder: str | Path | None = None, kinds: Sequence[str]
     check_choice("task", task, TASKS)
     for kind in kinds:
         check_choice("kind", kind, KINDS)
-    home = paper_data(folder) / task
+    return read_folder(paper_data(folder) / task, kinds)
+
+
+def read_folder(home: Path, kinds: Sequence[str] = ()) -> list[PaperRow]:
+    """The rows of one folder, with the choices and the retrieved passages that lie in it; see `read_paper`."""
     questions = [row.strip() for row in rows_of(home / "questions.txt")]
     if empty := [number for number, question in enumerate(questions, 1) if not question]:
-        raise ConfigError(f"{task}/questions.txt row {empty[0]} is empty")
+        raise ConfigError(f"{home.name}/questions.txt row {empty[0]} is empty")
     beside = {kind: _beside(home / f"ref_{kind}.txt", questions) for kind in kinds}
-    choices = _beside(home / "choices.txt", questions) if task == "arc_challenge" else None
-    retrieved = _beside(home / "retrieved_passages.txt", questions) if task == "biography" else None
+    choices, retrieved = (
+        _beside(home / name, questions) if (home / name).is_file() else None
+        for name in ("choices.txt", "retrieved_passages.txt")
+    )
     return [
         PaperRow(
             question,

@@ -12,9 +12,9 @@ import pytest
 
 from crag_dspy.commands import paper_data as paper_command
 from crag_dspy.errors import ConfigError
+from crag_dspy.files.paper import KINDS, TASKS, paper_data, passages_of_row, read_paper
 from crag_dspy.optimize.comparison.paper_refinement import refined_beside
 from crag_dspy.optimize.questions.datasets import load
-from crag_dspy.optimize.questions.paper_files import KINDS, TASKS, paper_data, passages_of_row, read_paper
 
 NAMES = ["Ada Quill", "Bo Norr", "Cy Ternwood"]
 PLACES = ["Norrby", "Ostfall", "Quelmouth"]
@@ -103,7 +103,7 @@ def test_a_folder_of_examples_is_not_joined_past_an_empty_row(paper: Path) -> No
     assert [e["passages"][0]["title"] for e in load(home, labelled=False)] == NAMES
     rows = (home / "retrieved_passages.txt").read_text().splitlines()
     write(home, "retrieved_passages.txt", ["", *rows])
-    with pytest.raises(ConfigError, match="has 4 lines for 3 questions"):
+    with pytest.raises(ConfigError, match="has 4 rows for 3 questions"):
         load(home, labelled=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crag_dspy.text.abstain import abstention, is_abstention
+from crag_dspy.text.replies import abstention_for, is_abstention
 
 
 @pytest.mark.parametrize(
@@ -12,8 +12,8 @@ from crag_dspy.text.abstain import abstention, is_abstention
     [("Who built it?", "evidence"), ("谁建的？", "没有答案"), ("誰が建てましたか。", "ありません")],
 )
 def test_an_abstention_is_in_the_language_of_the_question_and_recognised(question: str, word: str) -> None:
-    assert word in abstention(question)
-    assert is_abstention(f" {abstention(question)}\n")
+    assert word in abstention_for(question)
+    assert is_abstention(f" {abstention_for(question)}\n")
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@
 import pytest
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.text.abstain import ABSTENTIONS
-from crag_dspy.text.reading import read_choice, read_choices, read_verdict, refuses
+from crag_dspy.text.replies import ABSTENTIONS, is_abstention, read_choice, read_choices, read_truth
 
 MOONS = {"A": "a planet", "B": "the Moon", "C": "an infectious disease", "D": "a chronic infectious disease"}
 
@@ -28,14 +27,14 @@ MOONS = {"A": "a planet", "B": "the Moon", "C": "an infectious disease", "D": "a
     ],
 )
 def test_refusals(answer: str) -> None:
-    assert refuses(answer)
+    assert is_abstention(answer)
 
 
 @pytest.mark.parametrize(
     "answer", ["Paris", "no", "None", "The Unknown Soldier", "北京", "He knew everything", "?!5"]
 )
 def test_answers_are_not_refusals(answer: str) -> None:
-    assert not refuses(answer)
+    assert not is_abstention(answer)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,7 @@ def test_answers_are_not_refusals(answer: str) -> None:
     ],
 )
 def test_verdicts(answer: str, verdict: bool | None) -> None:
-    assert read_verdict(answer) is verdict
+    assert read_truth(answer) is verdict
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crag_dspy.self_rag.words import read_support, read_usefulness
+from crag_dspy.text.replies import read_support, read_usefulness
 
 
 @pytest.mark.parametrize(

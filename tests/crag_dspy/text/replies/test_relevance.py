@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crag_dspy.text.verdict import read_verdict
+from crag_dspy.text.replies import read_relevance
 
 YES = [
     "yes", "Yes.", "YES!", "**Yes**", '"yes"', "I think so", "I believe so.", "Yes, it is relevant.", "relevant",
@@ -36,22 +36,22 @@ UNREADABLE = [
 
 @pytest.mark.parametrize("reply", YES)
 def test_says_relevant(reply: str) -> None:
-    assert read_verdict(reply) == 1.0
+    assert read_relevance(reply) == 1.0
 
 
 @pytest.mark.parametrize("reply", NO)
 def test_says_irrelevant(reply: str) -> None:
-    assert read_verdict(reply) == -1.0
+    assert read_relevance(reply) == -1.0
 
 
 @pytest.mark.parametrize("reply", UNREADABLE)
 def test_cannot_be_read(reply: str) -> None:
-    assert read_verdict(reply) is None
+    assert read_relevance(reply) is None
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_without_an_error(reply: str) -> None:
-    assert read_verdict(reply) in (1.0, -1.0, None)
+    assert read_relevance(reply) in (1.0, -1.0, None)
 
 
 @given(
@@ -59,4 +59,4 @@ def test_any_text_is_read_without_an_error(reply: str) -> None:
     st.sampled_from(["", ".", "!", "。", "\n"]),
 )
 def test_case_and_punctuation_change_no_verdict(word: str, end: str) -> None:
-    assert read_verdict(f"  {word.upper()}{end} ") == read_verdict(word)
+    assert read_relevance(f"  {word.upper()}{end} ") == read_relevance(word)

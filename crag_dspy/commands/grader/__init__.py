@@ -1,0 +1,1 @@
+"""`crag-dspy grader ...`: what makes a grader, calibrates it and measures it."""

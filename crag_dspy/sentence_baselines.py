@@ -1,0 +1,126 @@
+"""The strongest cheap baseline: the best sentences of both sources, by words or an embedder, without a grader.
+
+What CRAG's refinement must beat is not whole passages but this: retrieve, search the web, cut everything into
+sentences, rank them against the question, keep a few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import dspy
+import numpy as np
+
+from crag_dspy.actions import Thresholds
+from crag_dspy.baselines import RAG
+from crag_dspy.flow import Flow
+from crag_dspy.generate import answered, settled
+from crag_dspy.knowledge import compose
+from crag_dspy.passages import Strip
+from crag_dspy.refine import distinct, strips_of, with_header
+from crag_dspy.retrievers.bm25 import BM25
+from crag_dspy.retrievers.embedders import Embedder, as_embedder
+from crag_dspy.state.arguments import check_choice, check_number, check_question, check_whole
+from crag_dspy.text.replies import abstention_for, is_abstention
+from crag_dspy.trace import Trace
+
+Ranking = Literal["words", "embedding", "both"]
+
+
+class BestSentences(RAG):
+    """The `n` best sentences of what retriever and web search find, and the generator of RAG.
+
+    Args:
+        retrieve, generate, k, search, web_results: as in `RAG`.
+        n: sentences kept, of both sources together, >= 1.
+        by: "words" (BM25 among the sentences found), "embedding" (cosine), or "both" (the sum of the two, each
+            centred and scaled over the sentences found).
+        embedder: see `as_embedder`; what "embedding" and "both" rank with.
+        cut: below this score of the best sentence nothing is kept, and the answer declines; None always answers.
+            BM25 from 0 up, cosines in [-1, 1], "both" in standard deviations.
+
+    Returns (when called with `question=`):
+        A prediction with the fields of CRAG's; `action` is None. `evidence` are the sentences in their order, each
+        with its score.
+    """
+
+    def __init__(
+        self,
+        retrieve: Any = None,
+        *,
+        search: Any = None,
+        generate: Any = None,
+        k: int = 10,
+        n: int = 3,
+        by: Ranking = "words",
+        embedder: Any = "minilm",
+        cut: float | None = None,
+        web_results: int = 5,
+    ) -> None:
+        super().__init__(retrieve, generate=generate, k=k, search=search, web_results=web_results)
+        check_whole("n", n)
+        check_choice("by", by, get_args(Ranking))
+        if cut is not None:
+            check_number("cut", cut, -np.inf)
+        self.n, self.by, self.cut = n, by, cut
+        self._embedder = None if by == "words" else as_embedder(embedder)
+
+    def _flow(self, question: str) -> Flow:
+        check_question(question)
+        trace = Trace(question, Thresholds(1.0, -1.0), "none")
+        yield from self._retrieved(question, trace)
+        yield from self._searched(question, trace)
+        strips = [*strips_of(trace.passages, "internal"), *strips_of(trace.web_passages, "web")]
+        evidence, best = self._best(question, distinct(strips))
+        if self.cut is not None and best < self.cut:
+            evidence = []
+        trace.kept = evidence
+        knowledge = compose(evidence)
+        answer = abstention_for(question) if self.cut is not None else None
+        if evidence:
+            answer = yield from answered(self.generate, knowledge, question, len(evidence), trace)
+        return dspy.Prediction(
+            answer=settled(answer, trace),
+            failed=trace.failed,
+            action=None,
+            evidence=evidence,
+            knowledge=knowledge,
+            grounded=bool(evidence) and answer is not None and not is_abstention(answer),
+            queries=trace.queries,
+            warnings=trace.warnings,
+            trace=trace,
+        )
+
+    def _best(self, question: str, strips: Sequence[Strip]) -> tuple[list[Strip], float]:
+        """The best `n` in their order, and the best score."""
+        if not strips:
+            return [], -np.inf
+        scores = self._scores(question, [with_header(strip) for strip in strips])
+        chosen = np.sort(np.argsort(-scores, kind="stable")[: self.n])
+        return [strips[i] for i in chosen], float(scores.max())
+
+    def _scores(self, question: str, texts: Sequence[str]) -> Any:
+        if self.by == "words":
+            return by_words(question, texts)
+        cosines = by_embedding(self._embedder, question, texts)
+        return cosines if self.by == "embedding" else _scaled(by_words(question, texts)) + _scaled(cosines)
+
+
+def by_words(question: str, texts: Sequence[str]) -> Any:
+    """(len(texts),) BM25 scores among these texts, 0 for one without a word of the question."""
+    scores = np.zeros(len(texts))
+    for place, score in BM25(texts).top(question, len(texts)):
+        scores[place] = score
+    return scores
+
+
+def by_embedding(embedder: Embedder | None, question: str, texts: Sequence[str]) -> Any:
+    """(len(texts),) cosines in [-1, 1]."""
+    if embedder is None:
+        return np.zeros(len(texts))
+    return embedder.embed(texts) @ embedder.embed_query(question)
+
+
+def _scaled(scores: Any) -> Any:
+    return (scores - scores.mean()) / (scores.std() + 1e-9)
