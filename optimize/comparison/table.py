@@ -143,7 +143,7 @@ class Comparison(Plain):
         )
 
     def _notes(self) -> list[str]:
-        """What the figures are over, what the p-values are, who is not shown to be better, what failed or is not counted."""
+        """What figures are over, what p-values are, who is not shown to be better, what failed or is not counted."""
         others = [one for one in self.systems if one.change is not None]
         notes = [self.note, _HOLM.format(len(others)) if len(others) > 1 else ""]
         for one in others:
