@@ -54,7 +54,8 @@ class CRAG(Saved):
                 raise ConfigError(
                     "grader and search must be given to the CorrectiveRetriever, which has its own"
                 )
-            self.corrective = retrieve
+            # The caller's own stays as it is: it may serve elsewhere, with other settings.
+            self.corrective = retrieve.deepcopy() if settings else retrieve
             self.corrective.settings.update(settings)
         else:
             self.corrective = CorrectiveRetriever(retrieve, grader, search, **settings)
@@ -80,7 +81,8 @@ class CRAG(Saved):
         evidence = found.evidence
         answer = None
         if evidence or self.settings.no_evidence == "answer":
-            answer = yield from answered(self.generate, found.knowledge, question, len(evidence), found.trace)
+            given = (self.generate, found.knowledge, question, len(evidence), found.trace)
+            answer = yield from answered(*given, self.settings.time_limit)
         grounded = bool(evidence) and answer is not None and not is_abstention(answer)
         return dspy.Prediction(
             answer=settled(answer, found.trace),

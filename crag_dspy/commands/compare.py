@@ -12,23 +12,22 @@ The estimate comes first; the same command goes on where it stopped.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.commands import side_by_side
 from crag_dspy.commands.options import (
-    add_metric_arguments,
-    add_program_arguments,
-    add_question_arguments,
     opened_program,
     read_metric,
     read_questions,
 )
-from crag_dspy.commands.paying import add_paying_arguments, paying
+from crag_dspy.commands.output import answer, answer_json, note
+from crag_dspy.commands.parsing import Listed
+from crag_dspy.commands.paying import paying
+from crag_dspy.commands.side_by_side import probes_of, tell_estimates
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from crag_dspy.optimize.comparison.table import Comparison
 
 EXAMPLE = "crag-dspy compare bench/questions.test.jsonl --config bench/crag.toml --systems rag,crag"
-SYSTEMS = "none,rag,crag"
+SYSTEMS = ("none", "rag", "crag")
 RUN = "runs/compare"
 TABLES = "comparison.md"
 
@@ -53,6 +52,7 @@ class Asked:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+<<<<<<< HEAD
     add_question_arguments(parser, split="dev", by=True)
     add_program_arguments(parser)
     add_metric_arguments(parser)
@@ -65,11 +65,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="none, rag, rag:N (on N passages), crag, selfrag, selfcrag, ablations, graders, or one of these such as "
         f"without-rewriting; the others are compared with the first (default: {SYSTEMS})",
     )
+=======
+    group = side_by_side.add_arguments(parser, SYSTEMS, RUN, "of intervals and tests")
+>>>>>>> main
     group.add_argument(
         "--task",
-        action="append",
-        metavar="TASK[:FILE]",
-        help="short, claim, choice or long: sets generator and metric; with a file, another task on its questions",
+        action=Listed,
+        metavar="A,B",
+        help="short, claim, choice or long: sets generator and metric; TASK:FILE is another task on its questions",
     )
     group.add_argument(
         "--judge",
@@ -85,33 +88,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--seeds",
-        default="0",
+        action=Listed,
+        of=int,
+        default=[0],
         metavar="A,B",
-        help="ask everything so often, as other samples of the language model; needs a temperature (default: 0)",
+        help="ask everything so often, as other samples of the language model; needs a temperature",
     )
     group.add_argument("--temperature", type=float, metavar="T", help="of the language model")
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="of intervals and tests (default: 0)")
-    group.add_argument("--run", default=RUN, metavar="FOLDER", help=f"keeps the answers (default: {RUN})")
-    group.add_argument("--fresh", action="store_true", help="throw away what the folder has")
-    group.add_argument(
-        "--probe",
-        type=int,
-        metavar="N",
-        help="ask every system N questions before the estimate; they count (default: 2, and 0 with --dry-run)",
-    )
-    group.add_argument("--dry-run", action="store_true", help="print the estimate and stop")
     group.add_argument(
         "--graders",
+        action=Listed,
         metavar="A,B",
-        help="compare graders instead, by the actions they trigger on the same passages: mini, embedding, lm, a folder",
+        help="compare graders instead, by the actions they trigger on the same passages: "
+        "mini, embedding, lm, a folder, ...",
     )
     group.add_argument(
         "--tune-on",
         metavar="FILE",
         help="questions on which other graders' thresholds are found; never the same ones",
     )
-    group.add_argument("--markdown", action="store_true", help="print the tables for a README")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -119,12 +114,11 @@ def run(args: argparse.Namespace) -> int:
     from crag_dspy.commands.compare_graders import print_graders, tuned_thresholds
     from crag_dspy.optimize.comparison.systems import systems_of
 
-    wanted = read_names("--systems", args.systems)
-    seeds = read_numbers("--seeds", args.seeds)
+    wanted, seeds = args.systems, args.seeds
     asked = list(_tasks(args))
     with opened_program(args) as program, _at_temperature(args.temperature), paying(args):
         if args.graders is not None:
-            return print_graders(args, program, read_names("--graders", args.graders), asked[0].examples)
+            return print_graders(args, program, args.graders, asked[0].examples)
         tuned = tuned_thresholds(
             args, program, wanted, [example for one in asked for example in one.examples]
         )
@@ -136,24 +130,8 @@ def run(args: argparse.Namespace) -> int:
             return 0
         compared = {one.name: _compare(args, one, systems, metric, seeds) for one, systems, metric in jobs}
     _print(args, compared)
-    sys.stderr.write(f"Kept in {args.run}: open {asked[0].run}/report.html\n")
+    note(f"Kept in {args.run}: open {asked[0].run}/report.html")
     return 0
-
-
-def read_names(option: str, given: str) -> list[str]:
-    """Names with commas between, at least one."""
-    names = [name.strip() for name in given.split(",") if name.strip()]
-    if not names:
-        raise ConfigError(f"{option} is empty: write names with commas between")
-    return names
-
-
-def read_numbers(option: str, given: str) -> list[int]:
-    """Whole numbers with commas between."""
-    try:
-        return [int(part) for part in given.split(",")]
-    except ValueError as error:
-        raise ConfigError(f"{option} must be whole numbers with commas between, got {given!r}") from error
 
 
 def _tasks(args: argparse.Namespace) -> Iterator[Asked]:
@@ -253,14 +231,6 @@ def _compare(
     )
 
 
-def probes_of(args: argparse.Namespace) -> int:
-    """How many questions are asked before the estimate."""
-    given = args.probe if args.probe is not None else 0 if args.dry_run else 2
-    if given < 0:
-        raise ConfigError(f"--probe must be at least 0, got {given}")
-    return int(given)
-
-
 def _estimated(
     args: argparse.Namespace, jobs: Sequence[tuple[Asked, Mapping[str, Any], Any]], seeds: Sequence[int]
 ) -> bool:
@@ -276,13 +246,7 @@ def _estimated(
             options["run"] = None
         estimate = estimate_comparison(systems, one.examples, **options)
         found.append((one.name, estimate))
-    out = sys.stdout if args.dry_run else sys.stderr
-    if args.dry_run and args.json:
-        out.write(json.dumps({name: estimate.to_json() for name, estimate in found}) + "\n")
-    else:
-        for name, estimate in found:
-            out.write((f"{name}: " if len(found) > 1 else "") + f"{estimate}\n")
-    return not args.dry_run
+    return tell_estimates(args, found)
 
 
 def _print(args: argparse.Namespace, compared: Mapping[str, Comparison]) -> None:
@@ -296,14 +260,12 @@ def _print(args: argparse.Namespace, compared: Mapping[str, Comparison]) -> None
     write_whole(Path(args.run).expanduser() / TABLES, tables + "\n")
     if args.json:
         plain = {name: found.to_json() for name, found in compared.items()}
-        sys.stdout.write(
-            json.dumps(plain if several else next(iter(plain.values())), ensure_ascii=False) + "\n"
-        )
+        answer_json(plain if several else next(iter(plain.values())))
     elif args.markdown:
-        sys.stdout.write(tables + "\n")
+        answer(tables)
     else:
         texts = [(f"{name}: " if several else "") + str(found) for name, found in compared.items()]
-        sys.stdout.write("\n\n".join(texts) + "\n")
+        answer("\n\n".join(texts))
 
 
 @contextmanager

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.commands.output import tell
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,8 +32,9 @@ def tuned_thresholds(
     args: argparse.Namespace, program: Any, wanted: Sequence[str], compared: Sequence[dspy.Example]
 ) -> dict[str, dict[str, float]]:
     """Thresholds of the other graders, found on other questions than those that are `compared`."""
+    from crag_dspy.graders.adapt import as_grader
     from crag_dspy.optimize.comparison.grader_actions import compare_graders
-    from crag_dspy.optimize.comparison.systems import grader_of, other_graders
+    from crag_dspy.optimize.comparison.systems import other_graders
 
     others = other_graders(wanted)
     if not others or args.tune_on is None or args.dry_run:  # a dry run grades nothing
@@ -42,7 +42,7 @@ def tuned_thresholds(
     examples = _tuning_questions(args, compared)
     found = compare_graders(
         program,
-        {name: grader_of(name) for name in others},
+        {name: as_grader(name) for name in others},
         examples,
         tune_on=examples,
         run=Path(args.run) / "tuning",
@@ -56,12 +56,12 @@ def print_graders(
     args: argparse.Namespace, program: Any, names: Sequence[str], examples: Sequence[dspy.Example]
 ) -> int:
     """The paper's comparison of graders, to stdout; returns 0."""
+    from crag_dspy.graders.adapt import as_grader
     from crag_dspy.optimize.comparison.grader_actions import compare_graders
-    from crag_dspy.optimize.comparison.systems import grader_of
 
     found = compare_graders(
         program,
-        {name: grader_of(name) for name in names},
+        {name: as_grader(name) for name in names},
         examples,
         tune_on=None if args.tune_on is None else _tuning_questions(args, examples),
         run=Path(args.run) / "graders",
@@ -70,6 +70,5 @@ def print_graders(
         fresh=args.fresh,
         by=args.by,
     )
-    text = json.dumps(found.to_json()) if args.json else found.markdown() if args.markdown else str(found)
-    sys.stdout.write(text + "\n")
+    tell(args, found)
     return 0

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.commands.parsing import Listed
 from crag_dspy.commands.sealed import seal_cache
 from crag_dspy.errors import ConfigError
 
@@ -81,10 +82,10 @@ def add_metric_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("metric")
     group.add_argument(
         "--metric",
-        action="append",
-        metavar="NAME[=WEIGHT]",
+        action=Listed,
+        metavar="A,B",
         help="contains_word (default), exact_match, token_f1, choice_accuracy, claim_accuracy, grounded, abstention, "
-        "action_accuracy, contains, or python:module:function; repeat it for a weighted mean",
+        "action_accuracy, contains, or python:module:function; NAME=WEIGHT,NAME=WEIGHT for a weighted mean",
     )
     for name, what in (("search", "a web search"), ("kilotoken", "1000 LM tokens"), ("second", "a second")):
         group.add_argument(
@@ -208,9 +209,9 @@ def _metric(name: str) -> Any:
     from crag_dspy.optimize.metrics.answers import METRICS
 
     if name.startswith("python:"):
-        from crag_dspy.config.parts import PythonPart
+        from crag_dspy.live.python_name import imported
 
-        found = PythonPart(kind=name).make()
+        found = imported(name)
         if not callable(found):
             raise ConfigError(
                 f"--metric {name} must be a function (example, prediction, trace=None), got {found!r}"

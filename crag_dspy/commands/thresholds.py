@@ -10,8 +10,6 @@ folder: the same command goes on where it stopped, and another price or policy t
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.commands.options import (
@@ -24,6 +22,7 @@ from crag_dspy.commands.options import (
     read_questions,
     recorded,
 )
+from crag_dspy.commands.output import answer, answer_json, kept_in, note, show_table, tell
 from crag_dspy.commands.paying import add_paying_arguments, paying
 from crag_dspy.errors import ConfigError
 
@@ -51,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--grid",
         action="append",
-        metavar="SETTING=A,B,...",
+        metavar="SETTING=A,B",
         help="twice: a grid over two settings instead, such as --grid top_n=2,5 --grid strip_threshold=-0.5,0",
     )
     group.add_argument("--run", default=RUN, metavar="FOLDER", help=f"keeps the runs (default: {RUN})")
@@ -86,7 +85,12 @@ def run(args: argparse.Namespace) -> int:
     with opened_program(args) as program, paying(args):
         if axes:
             gridded = grid(program, examples, metric, axes, **common)
+<<<<<<< HEAD
             told, plain, best = str(gridded), gridded.to_json(), gridded.program
+=======
+            answer_json(gridded.to_json()) if args.json else _show_grid(gridded)
+            best = gridded.program
+>>>>>>> main
         else:
             found = search_thresholds(
                 program,
@@ -96,17 +100,16 @@ def run(args: argparse.Namespace) -> int:
                 config=recorded(args),
                 **common,
             )
-            told = f"{found}\n{_frontier(found.frontier, found.best.n, found.metric)}"
-            plain, best = found.to_json(), found.program
+            tell(args, found)
+            if not args.json:
+                _show_frontier(found.frontier, found.best.n, found.metric)
+            best = found.program
             write_report(args.run)
         if args.out:
             best.save(args.out)
-    if args.json:
-        sys.stdout.write(json.dumps(plain, ensure_ascii=False) + "\n")
-        return 0
-    sys.stdout.write(told + "\n")
-    page = "" if axes else f": open {args.run}/report.html"
-    sys.stderr.write(f"Kept in {args.run}{page}\n" + (f"Program saved to {args.out}.\n" if args.out else ""))
+    kept_in(args.run, None if axes else "report.html")
+    if args.out:
+        note(f"Program saved to {args.out}.")
     return 0
 
 
@@ -134,18 +137,38 @@ def _value(text: str) -> Any:
     return text
 
 
-def _frontier(points: Sequence[FrontierPoint], questions: int, metric: str) -> str:
-    """The frontier as a table; of many points the corners of its hull, evenly spaced."""
+def _show_frontier(points: Sequence[FrontierPoint], questions: int, metric: str) -> None:
+    """The frontier; of many points the corners of its hull, evenly spaced."""
     shown = list(points)
     if len(shown) > _SHOWN:
         shown = [point for point in points if point.on_hull]
         step = max(1, -(-len(shown) // _SHOWN))
         shown = [*shown[::step], *([shown[-1]] if (len(shown) - 1) % step else [])]
-    lines = [
-        f"{metric} bought by web searches (best for each number of them):",
-        "  searches   value   upper   lower",
+    rows = [
+        (
+            f"{point.searches} ({point.searches / questions:.0%})",
+            *(f"{value:.3f}" for value in (point.value, point.upper, point.lower)),
+        )
+        for point in shown
     ]
+<<<<<<< HEAD
     for point in shown:
         share = f"{point.searches} ({point.searches / questions:.0%})"
         lines.append(f"{share:>10}  {point.value:6.3f}  {point.upper:6.3f}  {point.lower:6.3f}")
     return "\n".join(lines)
+=======
+    title = f"{metric} bought by web searches (best for each number of them)"
+    show_table(("searches", "value", "upper", "lower"), rows, title)
+
+
+def _show_grid(found: Grid) -> None:
+    first, second = found.names
+    rows = [
+        (str(value), *("-" if cell is None else f"{cell.value:.3f} ({cell.searches})" for cell in row))
+        for value, row in zip(found.rows, found.cells, strict=True)
+    ]
+    title = f"{found.metric} by {first} (down) and {second} (across); in brackets the questions that search"
+    show_table((first, *map(str, found.columns)), rows, title)
+    best = ", ".join(f"{name} {value}" for name, value in zip(found.names, found.best, strict=True))
+    answer(f"best: {best}; runs of the program: {found.runs} ({found.runs_now} now), failed {found.failures}")
+>>>>>>> main

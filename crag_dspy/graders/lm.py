@@ -13,10 +13,10 @@ import dspy
 
 from crag_dspy.errors import ConfigError, GraderError, cause_of
 from crag_dspy.graders.scale import EMPTY_SCORE
-from crag_dspy.knowledge import as_data
 from crag_dspy.signatures.grade import GradeRelevance
 from crag_dspy.state.arguments import check_whole
 from crag_dspy.text.replies import read_relevance
+from crag_dspy.text.untrusted import as_asked, as_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,8 +96,9 @@ class LMGrader(dspy.Module):
 
     def _verdict(self, question: str, text: str) -> float | Exception | None:
         try:
-            # The passage may be a stranger's web page: no hidden characters, and no field or turn of the prompt's own.
-            return read_relevance(str(self.judge(question=question, passage=as_data(text)).verdict))
+            # The passage may be a stranger's web page.
+            judged = self.judge(question=as_asked(question), passage=as_data(text))
+            return read_relevance(str(judged.verdict))
         except Exception as error:  # noqa: BLE001 - whatever a provider raises, the other texts are still judged
             return error
 

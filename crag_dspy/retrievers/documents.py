@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 SUFFIXES = (".jsonl", ".txt", ".md", ".markdown")
 FIELDS = ("id", "title", "text", "url", "metadata")
-_TITLE = re.compile(r"^#\s+(.+?)\s*#*\s*$", re.MULTILINE)
+_TITLE = re.compile(r"^#[^\S\n]++(\S[^\n]*+)", re.MULTILINE)
 
 
 def read_documents(source: str | Path) -> Iterator[tuple[Passage, str]]:
@@ -161,7 +161,10 @@ def _read_file(path: Path, name: str, warn: bool) -> Iterator[tuple[Passage, str
         return
     prose = text.split("```", 1)[0]  # in code, "# ..." is a comment
     heading = _TITLE.search(prose) if path.suffix.lower() != ".txt" else None
-    yield Passage(text, id=name, title=heading[1] if heading else path.stem), str(path)
+    yield (
+        Passage(text, id=name, title=heading[1].rstrip().rstrip("#").rstrip() if heading else path.stem),
+        str(path),
+    )
 
 
 def _decoded(raw: bytes, where: str, first: bool) -> str:

@@ -25,8 +25,8 @@ from crag_dspy.optimize.metrics.observed import (
     passages_of,
     texts_of,
 )
-from crag_dspy.optimize.metrics.score import Score
-from crag_dspy.optimize.metrics.unless_failed import Metric, unless_failed
+from crag_dspy.optimize.metrics.score import Metric, Score
+from crag_dspy.optimize.metrics.unless_failed import unless_failed
 from crag_dspy.text.common_words import COMMON_WORDS
 from crag_dspy.text.matching import contains_answer, found_answer, normalize, phrases
 from crag_dspy.text.matching import token_f1 as f1_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -73,7 +73,7 @@ def split(
     shares: Mapping[str, float],
     *,
     seed: int = 0,
-    by: str | None = "document",
+    by: str | Callable[[dspy.Example], Hashable] | None = "document",
 ) -> dict[str, list[dspy.Example]]:
     """Divide examples at random, whole groups at a time.
 
@@ -138,8 +138,8 @@ def _in_split(examples: Iterator[dspy.Example], split: str | None, name: str) ->
         )
 
 
-def _group(example: dspy.Example, by: str | None) -> Hashable:
-    value = example.get(by) if by else None
+def _group(example: dspy.Example, by: str | Callable[[dspy.Example], Hashable] | None) -> Hashable:
+    value = by(example) if callable(by) else example.get(by) if by else None
     return ("question", normalize(example.question)) if value is None else ("document", str(value))
 
 

@@ -41,7 +41,7 @@ from crag_dspy.state.plain import Plain, plain
 if TYPE_CHECKING:
     import dspy
 
-    from crag_dspy.optimize.metrics.answers import Metric
+    from crag_dspy.optimize.metrics.score import Metric
     from crag_dspy.optimize.statistics.intervals import Groups
     from crag_dspy.optimize.thresholds.devset_arrays import Floats, Ints
 
