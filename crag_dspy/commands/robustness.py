@@ -17,11 +17,13 @@ from crag_dspy.commands.options import (
     opened_program,
     read_metric,
     read_questions,
+    stop_after,
 )
 from crag_dspy.commands.output import kept_in, tell
 from crag_dspy.commands.parsing import Listed
 from crag_dspy.commands.paying import paying
 from crag_dspy.commands.side_by_side import probes_of, tell_estimates
+from crag_dspy.commands.status import OK, SOME_FAILED
 
 if TYPE_CHECKING:
     from crag_dspy.optimize.comparison.estimating import CompareEstimate
@@ -34,14 +36,7 @@ RUN = "runs/robustness"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-<<<<<<< HEAD
-    add_question_arguments(parser, split="dev", by=True)
-    add_program_arguments(parser)
-    add_metric_arguments(parser)
-    group = parser.add_argument_group("robustness")
-=======
     group = side_by_side.add_arguments(parser, SYSTEMS, RUN, "of what is left out")
->>>>>>> main
     group.add_argument(
         "--rates",
         action=Listed,
@@ -61,13 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure; returns 0."""
-<<<<<<< HEAD
-    from crag_dspy.commands.compare import probes_of, read_names, read_numbers
+    """Measure; returns 0, and 1 when some questions failed and count as failures."""
     from crag_dspy.optimize.comparison.curves import PLOT, RobustnessCurves
-=======
-    from crag_dspy.optimize.comparison.curves import PLOT, Curves
->>>>>>> main
 
     examples, metric, probe = read_questions(args), read_metric(args), probes_of(args)
 
@@ -79,9 +69,6 @@ def run(args: argparse.Namespace) -> int:
     with opened_program(args) as program, paying(args):
         count, _ = token_counter(dspy.settings.lm)
         plan = Robustness(
-<<<<<<< HEAD
-            program, names, examples, rates=rates, decoys=decoys, seed=args.seed, run=args.run, by=args.by
-=======
             program,
             args.systems,
             examples,
@@ -89,9 +76,9 @@ def run(args: argparse.Namespace) -> int:
             decoys=args.decoys,
             seed=args.seed,
             run=args.run,
->>>>>>> main
+            by=args.by,
         )
-        options = {"count_tokens": count, "threads": args.threads}
+        options = {"count_tokens": count, "threads": args.threads, "stop_after": stop_after(args)}
         if probe:
             plan.ask(metric, first=probe, fresh=args.fresh, **options)
         if not tell_estimates(args, [("", _estimate(plan, args))]):
@@ -100,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     if curves is not None:
         tell(args, curves)
     kept_in(args.run, PLOT)
-    return 0
+    return SOME_FAILED if curves is not None and curves.failure_lines() else OK
 
 
 def _estimate(plan: Robustness, args: argparse.Namespace) -> CompareEstimate:

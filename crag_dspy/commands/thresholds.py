@@ -21,9 +21,12 @@ from crag_dspy.commands.options import (
     read_metric,
     read_questions,
     recorded,
+    stop_after,
+    stop_argument,
 )
-from crag_dspy.commands.output import answer, answer_json, kept_in, note, show_table, tell
+from crag_dspy.commands.output import kept_in, note, show_table, tell
 from crag_dspy.commands.paying import add_paying_arguments, paying
+from crag_dspy.commands.status import OK, SOME_FAILED
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -44,7 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("search")
     group.add_argument("--policy", choices=("max", "vote"), help="default: the program's")
     group.add_argument(
-        "--folds", type=int, default=5, metavar="N", help="of the cross-validated estimate (default: 5)"
+        "--folds",
+        type=int,
+        default=5,
+        metavar="N",
+        help="of the cross-validated estimate (default: 5, for which its interval was tried)",
     )
     group.add_argument("--seed", type=int, default=0, metavar="N", help="of folds and tests (default: 0)")
     group.add_argument(
@@ -55,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--run", default=RUN, metavar="FOLDER", help=f"keeps the runs (default: {RUN})")
     group.add_argument("--fresh", action="store_true", help="throw away what the folder has")
+    stop_argument(group)
     group.add_argument(
         "--out", metavar="FILE", help="write the program with its new settings to this file too"
     )
@@ -62,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Search; returns 0."""
+    """Search; returns 0, and 1 when some runs failed and count as failures."""
     check_target(args.out)
     axes = _axes(args.grid)
     examples = read_questions(args)
@@ -78,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
         "run": args.run,
         "threads": args.threads,
         "fresh": args.fresh,
+        "stop_after": stop_after(args),
         "folds": args.folds,
         "seed": args.seed,
         "by": args.by,
@@ -85,12 +94,8 @@ def run(args: argparse.Namespace) -> int:
     with opened_program(args) as program, paying(args):
         if axes:
             gridded = grid(program, examples, metric, axes, **common)
-<<<<<<< HEAD
-            told, plain, best = str(gridded), gridded.to_json(), gridded.program
-=======
-            answer_json(gridded.to_json()) if args.json else _show_grid(gridded)
-            best = gridded.program
->>>>>>> main
+            tell(args, gridded)
+            best, failures = gridded.program, gridded.failures
         else:
             found = search_thresholds(
                 program,
@@ -103,14 +108,14 @@ def run(args: argparse.Namespace) -> int:
             tell(args, found)
             if not args.json:
                 _show_frontier(found.frontier, found.best.n, found.metric)
-            best = found.program
+            best, failures = found.program, found.failures
             write_report(args.run)
         if args.out:
             best.save(args.out)
     kept_in(args.run, None if axes else "report.html")
     if args.out:
         note(f"Program saved to {args.out}.")
-    return 0
+    return SOME_FAILED if failures else OK
 
 
 def _axes(given: Sequence[str] | None) -> dict[str, list[Any]]:
@@ -151,24 +156,5 @@ def _show_frontier(points: Sequence[FrontierPoint], questions: int, metric: str)
         )
         for point in shown
     ]
-<<<<<<< HEAD
-    for point in shown:
-        share = f"{point.searches} ({point.searches / questions:.0%})"
-        lines.append(f"{share:>10}  {point.value:6.3f}  {point.upper:6.3f}  {point.lower:6.3f}")
-    return "\n".join(lines)
-=======
     title = f"{metric} bought by web searches (best for each number of them)"
     show_table(("searches", "value", "upper", "lower"), rows, title)
-
-
-def _show_grid(found: Grid) -> None:
-    first, second = found.names
-    rows = [
-        (str(value), *("-" if cell is None else f"{cell.value:.3f} ({cell.searches})" for cell in row))
-        for value, row in zip(found.rows, found.cells, strict=True)
-    ]
-    title = f"{found.metric} by {first} (down) and {second} (across); in brackets the questions that search"
-    show_table((first, *map(str, found.columns)), rows, title)
-    best = ", ".join(f"{name} {value}" for name, value in zip(found.names, found.best, strict=True))
-    answer(f"best: {best}; runs of the program: {found.runs} ({found.runs_now} now), failed {found.failures}")
->>>>>>> main

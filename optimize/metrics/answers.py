@@ -114,7 +114,7 @@ def choice_accuracy(
     if not wanted:
         raise ConfigError(f"the gold answer {_one_of(golds)} is none of the choices {listed(list(choices))}")
     answer = answer_of(pred)
-    chosen = read_choice(uncited(answer), choices)
+    chosen = read_choice(answer, choices)
     label = min(wanted)
     told = f"{label} ({choices[label]})"
     if chosen is None:

@@ -46,8 +46,7 @@ def load(
         limit: read at most so many.
 
     Raises:
-        ConfigError: a row that cannot be read, naming line and field; a set that cannot be had, saying how
-        to.
+        ConfigError: a row that cannot be read, naming line and field; a set that cannot be had, saying how to.
     """
     if limit is not None and limit < 1:
         raise ConfigError(f"limit must be at least 1, got {limit!r}")
@@ -78,10 +77,9 @@ def split(
     """Divide examples at random, whole groups at a time.
 
     Args:
-        shares: name -> share of the examples, in (0, 1], together at most 1: {"train": 0.6, "dev": 0.2,
-        "test": 0.2}. seed: the same examples and seed give the same split, whatever order the examples come
-        in. by: the field that must not be divided; examples without it, and all when None, are grouped by
-        their question,
+        shares: name -> share of the examples, in (0, 1], together at most 1: {"train": 0.6, "dev": 0.2, "test": 0.2}.
+        seed: the same examples and seed give the same split, whatever order the examples come in.
+        by: the field that must not be divided; examples without it, and all when None, are grouped by their question,
             so that a repeated question is never on both sides.
 
     Returns:
