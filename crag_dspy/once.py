@@ -20,6 +20,7 @@ from typing import Any
 
 import dspy
 
+from crag_dspy.live.notes import note, notes
 from crag_dspy.usage import Replies, count_replies, track_calls
 
 
@@ -30,6 +31,7 @@ class _Made:
     result: Any
     usage: Mapping[str, Sequence[Any]]
     replies: int
+    notes: Sequence[str]
     seconds: float
 
 
@@ -49,7 +51,9 @@ class KnownCalls:
             self._made.append(made)
 
     def use(self, made: _Made) -> None:
-        """Count again what the call took."""
+        """Count again what the call took, and tell again what it told."""
+        for message in made.notes:
+            note(message)
         tracker, calls = dspy.settings.usage_tracker, 0
         for lm, entries in made.usage.items():
             for entry in entries:
@@ -91,18 +95,22 @@ def spared_seconds() -> float:
     return 0.0 if line is None else line.spared
 
 
-def call(part: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    """`part(**arguments)`, or what it gave before; a call that raised is made again."""
+def call(part: Any, arguments: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+    """What `make` gives, which calls the part with these arguments, or what it gave before; a call that raised is made
+    again.
+    """
     line = _LINE.get()
     if line is None:
-        return part(**arguments)
+        return make()
     made = line.known.find(part, arguments)
     if made is None:
         before, start = line.spared, time.perf_counter()
-        with track_calls() as calls, count_replies() as replies:
-            result = part(**arguments)
+        with track_calls() as calls, count_replies() as replies, notes() as told:
+            result = make()
+        for message in told:
+            note(message)
         seconds = time.perf_counter() - start + line.spared - before
-        made = _Made(part, dict(arguments), result, dict(calls.usage_data), replies.count, seconds)
+        made = _Made(part, dict(arguments), result, dict(calls.usage_data), replies.count, told, seconds)
         line.known.add(made)
     else:
         line.known.use(made)

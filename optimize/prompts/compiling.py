@@ -26,14 +26,10 @@ from crag_dspy.optimize.prompts.job import CompileJob
 from crag_dspy.optimize.prompts.judging import judged
 from crag_dspy.optimize.prompts.optimizing import optimized
 from crag_dspy.optimize.report.page import write_report
-<<<<<<< HEAD
+from crag_dspy.optimize.runs.cap import capped
 from crag_dspy.optimize.statistics.differences import PairedDifference
 from crag_dspy.optimize.statistics.intervals import MeanInterval
 from crag_dspy.optimize.statistics.wording import shown_p, told_power
-=======
-from crag_dspy.optimize.runs.cap import capped
-from crag_dspy.optimize.statistics.intervals import Interval, PairedDifference
->>>>>>> main
 from crag_dspy.state.plain import Plain
 
 

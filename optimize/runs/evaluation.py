@@ -14,11 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.metrics.costs import Cost
-<<<<<<< HEAD
-from crag_dspy.optimize.questions.groups import By, groups_of
-=======
 from crag_dspy.optimize.metrics.score import Metric
->>>>>>> main
+from crag_dspy.optimize.questions.groups import By, groups_of
 from crag_dspy.optimize.runs.asking import ask_program, described, judge_answer, paid_for
 from crag_dspy.optimize.runs.checks import Metrics, check_devset, named_metrics
 from crag_dspy.optimize.runs.failing import IN_A_ROW, InARow, failure_in

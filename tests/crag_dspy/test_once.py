@@ -10,6 +10,7 @@ import pytest
 from crag_dspy import once
 from crag_dspy.actions import Action
 from crag_dspy.flow import Call, Flow, Together, drive
+from crag_dspy.live.notes import note, notes
 from crag_dspy.usage import count_replies, track_calls
 
 
@@ -41,15 +42,19 @@ class Part:
         return self.result
 
 
+def called(part: Any, arguments: dict[str, Any]) -> Any:
+    return once.call(part, arguments, lambda: part(**arguments))
+
+
 def test_the_same_call_of_the_same_part_is_made_once() -> None:
     part, other = Part(), Part()
     with once.calls_once():
-        assert once.call(part, {"query": "a"}) == once.call(part, {"query": "a"}) == "done"
+        assert called(part, {"query": "a"}) == called(part, {"query": "a"}) == "done"
         assert part.calls == 1
-        once.call(part, {"query": "b"})
-        once.call(other, {"query": "a"})
+        called(part, {"query": "b"})
+        called(other, {"query": "a"})
     assert (part.calls, other.calls) == (2, 1)
-    once.call(part, {"query": "a"})  # outside nothing is remembered
+    called(part, {"query": "a"})  # outside nothing is remembered
     assert part.calls == 3
 
 
@@ -58,15 +63,27 @@ def test_a_call_that_raised_is_made_again() -> None:
     with once.calls_once():
         for _ in range(2):
             with pytest.raises(TimeoutError):
-                once.call(part, {})
+                called(part, {})
     assert part.calls == 2
 
 
 def test_whoever_changes_a_list_changes_only_their_own() -> None:
     part = Part(result=[1])
     with once.calls_once():
-        once.call(part, {}).append(2)
-        assert once.call(part, {}) == [1]
+        called(part, {}).append(2)
+        assert called(part, {}) == [1]
+
+
+def test_what_a_part_notes_is_told_each_time() -> None:
+    def part() -> str:
+        note("two items were left out")
+        return "done"
+
+    with once.calls_once():
+        for _ in range(2):
+            with notes() as told:
+                called(part, {})
+            assert told == ["two items were left out"]
 
 
 def test_calls_of_language_models_are_counted_again(scripted_lm: Any) -> None:
@@ -74,26 +91,26 @@ def test_calls_of_language_models_are_counted_again(scripted_lm: Any) -> None:
     with dspy.context(lm=lm), once.calls_once() as known:
         for spared in (0, 1, 2):
             with track_calls() as calls, count_replies() as replies:
-                once.call(ask, {"question": "Where?"})
+                called(ask, {"question": "Where?"})
             assert (len(calls.entries), replies.count, known.lm_calls) == (1, 1, spared)
             assert calls.entries[0]["prompt_tokens"] > 0
     assert len(lm.requests) == 1
 
 
 def test_seconds_that_were_spared_are_known(clock: Any) -> None:
-    inner, outer = Part(clock, 2.0), None
+    inner = Part(clock, 2.0)
 
     def around(**arguments: Any) -> Any:
         clock.now += 1.0
-        return once.call(inner, {})
+        return called(inner, {})
 
     outer = around
     with once.calls_once():
-        once.call(outer, {"action": "correct"})
+        called(outer, {"action": "correct"})
         assert (clock.now, once.spared_seconds()) == (3.0, 0.0)
-        once.call(outer, {"action": "ambiguous"})
+        called(outer, {"action": "ambiguous"})
         assert (clock.now, once.spared_seconds()) == (4.0, 2.0)
-        once.call(outer, {"action": "ambiguous"})
+        called(outer, {"action": "ambiguous"})
         assert (clock.now, once.spared_seconds()) == (4.0, 5.0)
     assert once.spared_seconds() == 0.0
 
