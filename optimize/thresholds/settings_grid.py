@@ -25,6 +25,7 @@ from crag_dspy.actions import Policy, Thresholds
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.metrics.objective import Objective, Prices, metric_name
 from crag_dspy.optimize.questions.groups import By
+from crag_dspy.optimize.report.lines import lined_up
 from crag_dspy.optimize.runs.checks import check_devset
 from crag_dspy.optimize.runs.failing import IN_A_ROW
 from crag_dspy.optimize.runs.fingerprints import DECISION_SETTINGS
@@ -111,10 +112,9 @@ class Grid(Plain):
             for value, row in zip(self.rows, self.cells, strict=True)
         ]
         table = [["", *map(str, self.columns)], *cells]
-        widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
         lines = [
             f"{self.metric} by {first} (down) and {second} (across); in brackets the questions that search",
-            *("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table),
+            *lined_up(table),
             "best: "
             + ", ".join(f"{name} {value}" for name, value in zip(self.names, self.best, strict=True)),
         ]
