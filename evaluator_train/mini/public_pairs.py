@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out, counts = Path(args.out), {}
     for name, rows in pairs.items():
         counts[name] = {"pairs": write_pairs(rows, out / f"{name.replace('/', '.')}.jsonl")}
-        counts[name]["relevant"] = sum(pair.label for pair in rows)
+        counts[name]["relevant"] = sum(pair.relevant for pair in rows)
     for split in ("train", "dev"):
         together = [pair for name, rows in pairs.items() if name.endswith(f"/{split}") for pair in rows]
         random.shuffle(together)

@@ -140,10 +140,10 @@ class PublicSets:
                     bad = self.random.sample(bad, min(len(bad), 2 * len(good)))
                 self._labelled(f"selqa/{split}", question, good, bad, f"selqa:{number}")
         natural = self.pairs.get("selqa/heldout-natural", [])
-        relevant = [pair for pair in natural if pair.label]
-        others = [pair for pair in natural if not pair.label]
+        relevant = [pair for pair in natural if pair.relevant]
+        others = [pair for pair in natural if not pair.relevant]
         for pair in relevant + self.random.sample(others, min(len(others), len(relevant))):
-            self.add("selqa/heldout-balanced", pair.question, pair.text, pair.label, pair.doc)
+            self.add("selqa/heldout-balanced", pair.question, pair.text, int(pair.relevant), pair.doc)
 
     def _trec(self) -> None:
         """The published dev questions are held out; ten of the training questions are for development."""
@@ -151,7 +151,13 @@ class PublicSets:
         known = {key(pair.question) for pair in training}
         for pair in read_pairs(self.folder / "trecqa/dev.csv"):
             if key(pair.question) not in known:
-                self.add("trecqa/heldout", pair.question, pair.text, pair.label, f"trec:{key(pair.question)}")
+                self.add(
+                    "trecqa/heldout",
+                    pair.question,
+                    pair.text,
+                    int(pair.relevant),
+                    f"trec:{key(pair.question)}",
+                )
         asked = _by_question(training)
         self.random.shuffle(asked)
         for number, (question, good, bad) in enumerate(asked):
@@ -222,7 +228,9 @@ class PublicSets:
             if split != "heldout" and best.get("heldout", -1) > best[split] - BETWEEN:
                 continue  # between two articles
             for pair in group:
-                self.add(f"qnli/{split}", pair.question, pair.text, pair.label, f"qnli:{cosine.argmax()}")
+                self.add(
+                    f"qnli/{split}", pair.question, pair.text, int(pair.relevant), f"qnli:{cosine.argmax()}"
+                )
 
     def _labelled(
         self, name: str, question: str, good: Iterable[str], bad: Iterable[str], document: str
@@ -236,7 +244,7 @@ def _by_question(pairs: Iterable[Pair]) -> list[tuple[str, list[str], list[str]]
     """(question, relevant texts, irrelevant texts) in the order of the questions."""
     rows: dict[str, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
     for pair in pairs:
-        rows[pair.question][1 - pair.label].append(pair.text)
+        rows[pair.question][not pair.relevant].append(pair.text)
     return [(question, good, bad) for question, (good, bad) in rows.items()]
 
 
