@@ -193,7 +193,7 @@ def last_whole_checkpoint(folder: Path) -> Path | None:
     return max(whole, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
 
 
-class Curves(TrainerCallback):
+class CurveLog(TrainerCallback):
     """Writes what is logged as JSON lines, one a log, and shows a progress bar on stderr."""
 
     def __init__(self, file: Path, progress: bool) -> None:
@@ -281,7 +281,7 @@ def make_trainer(
         callbacks=[
             EvaluateAtEnd(),
             EarlyStoppingCallback(settings.patience),
-            Curves(run / "curves.jsonl", progress),
+            CurveLog(run / "curves.jsonl", progress),
         ],
     )
     for unwanted in (PrinterCallback, ProgressCallback):  # they print to stdout, which is for answers
