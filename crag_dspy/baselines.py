@@ -23,9 +23,10 @@ from crag_dspy.passages import Origin, Passage, Strip
 from crag_dspy.retrievers.adapt import as_retriever
 from crag_dspy.self_rag.reflection import ReflectionSettings
 from crag_dspy.self_rag.reflective import SelfReflective
-from crag_dspy.settings import RetrievalSettings, Settings
+from crag_dspy.settings import RetrievalSettings, Settings, with_cuts
 from crag_dspy.state.arguments import check_choice, check_question, check_whole
 from crag_dspy.state.saving import Saved
+from crag_dspy.state.tunable import TIME_LIMIT
 from crag_dspy.steps import Retrieve, Search
 from crag_dspy.text.replies import is_abstention
 from crag_dspy.trace import RETRIEVER, SEARCH, Trace
@@ -55,9 +56,10 @@ class RAG(Saved):
         k: int = 10,
         search: Any = None,
         web_results: int = 5,
+        time_limit: float = TIME_LIMIT,
     ) -> None:
         super().__init__()
-        self.settings = RetrievalSettings(k=k)
+        self.settings = RetrievalSettings(k=k, time_limit=time_limit)
         check_whole("web_results", web_results)
         web = as_web_search(search)
         self.search = Search(web) if web is not None else None
@@ -95,7 +97,8 @@ class RAG(Saved):
         evidence += [_whole(page, "web") for page in trace.web_passages]
         trace.kept = evidence
         knowledge = compose(evidence)
-        answer = yield from answered(self.generate, knowledge, question, len(evidence), trace)
+        given = (self.generate, knowledge, question, len(evidence), trace)
+        answer = yield from answered(*given, self.settings.time_limit)
         return dspy.Prediction(
             answer=settled(answer, trace),
             failed=trace.failed,
@@ -114,7 +117,8 @@ class RAG(Saved):
         trace.queries = [question]
         with trace.timed("search"):
             try:
-                trace.web_passages = yield Call(self.search, query=question, max_results=self.web_results)
+                call = Call(self.search, query=question, max_results=self.web_results)
+                trace.web_passages = yield call.within(self.settings.time_limit, trace.warn)
             except Exception as error:  # noqa: BLE001 - as in CRAG: a failing search is no page
                 trace.fault(SEARCH, cause_of(error), "web search failed")
 
@@ -123,7 +127,8 @@ class RAG(Saved):
             return
         with trace.timed("retrieve"):
             try:
-                trace.passages = yield Call(self.retrieve, query=question, k=self.k)
+                call = Call(self.retrieve, query=question, k=self.k)
+                trace.passages = yield call.within(self.settings.time_limit, trace.warn)
             except Exception as error:  # noqa: BLE001 - as in CRAG: a failing retriever is no passage
                 trace.fault(RETRIEVER, cause_of(error, self), "retrieval failed, going on without passages")
 
@@ -163,6 +168,7 @@ class SelfRAG(RAG):
         **settings: Any,
     ) -> None:
         super().__init__(retrieve, generate=_reflective(generate, tokens, settings), k=k)
+        self.settings.time_limit = self.generate.settings.time_limit
 
     def _flow(self, question: str) -> Flow:
         check_question(question)
@@ -199,6 +205,7 @@ class SelfCRAG(CRAG):
         tokens: bool | None = None,
         **settings: Any,
     ) -> None:
+        settings = with_cuts(settings)
         _check_names(settings)
         reflection = {name: value for name, value in settings.items() if name in ReflectionSettings.RULES}
         correction = {name: value for name, value in settings.items() if name in Settings.RULES}
@@ -230,7 +237,9 @@ def _reflective(generate: Any, tokens: bool | None, settings: dict[str, Any]) ->
         return SelfReflective(generate, tokens=tokens, **settings)
     if tokens is not None:
         raise ConfigError("tokens must be given to the SelfReflective, which has its own")
-    generate.settings.update(settings)
+    if settings:  # the caller's own stays as it is
+        generate = generate.deepcopy()
+        generate.settings.update(settings)
     return generate
 
 

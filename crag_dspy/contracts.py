@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from crag_dspy.actions import Thresholds
 from crag_dspy.passages import Passage
 
 
@@ -27,7 +28,8 @@ class Retriever(Protocol):
 class Grader(Protocol):
     """Scores how relevant texts are to a question.
 
-    `name` and `fingerprint` identify it: thresholds mean something on the scale of one grader only.
+    `name` and `fingerprint` identify it: thresholds mean something on the scale of one grader only. `as_grader` makes
+    one of an object with `score` alone, and of a function. What a grader may also have: `TunedGrader`, `PairsGrader`.
     """
 
     @property
@@ -42,6 +44,23 @@ class Grader(Protocol):
         None means that this text could not be judged (unknown script, unreadable verdict). Raises `GraderError`
         only when nothing can be judged; inside a question that is a warning and the action AMBIGUOUS.
         """
+        ...
+
+
+@runtime_checkable
+class TunedGrader(Protocol):
+    """A grader that comes with thresholds of its own: the defaults of programs that use it."""
+
+    @property
+    def thresholds(self) -> Thresholds | None: ...
+
+
+@runtime_checkable
+class PairsGrader(Protocol):
+    """A grader that scores pairs of many questions together: faster where many are graded, as in benchmarks."""
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+        """One score a (question, text), as `Grader.score` gives."""
         ...
 
 

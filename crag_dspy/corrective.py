@@ -14,18 +14,20 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from crag_dspy.actions import Action, decide
+from crag_dspy.contracts import TunedGrader
 from crag_dspy.errors import cause_of
 from crag_dspy.flow import Call, Flow, Together, adrive, drive
 from crag_dspy.graders.adapt import as_grader
 from crag_dspy.knowledge import compose, quoted
 from crag_dspy.passages import Origin, Passage, Strip
-from crag_dspy.refine import distinct, select, strips_of, with_header
+from crag_dspy.refine import distinct, select, strips_of, titled, with_header
 from crag_dspy.retrievers.adapt import as_retriever
-from crag_dspy.settings import Settings
+from crag_dspy.settings import Settings, with_cuts
 from crag_dspy.signatures.rewrite import RewriteQuery
 from crag_dspy.state.arguments import check_choice, check_question
 from crag_dspy.state.saving import Saved
 from crag_dspy.steps import Grade, Retrieve, Search
+from crag_dspy.text.untrusted import as_asked
 from crag_dspy.trace import GRADER, MODEL, RETRIEVER, SEARCH, Trace
 from crag_dspy.usage import track_calls
 from crag_dspy.websearch.adapt import as_web_search
@@ -46,7 +48,7 @@ class CorrectiveRetriever(Saved):
     Returns (when called with `question=`):
         A prediction with `action`, `evidence` (list of `Strip`), `knowledge` (str), `passages` (texts of the evidence),
         `queries`, `warnings`, `trace` (with `faults`: the parts that did not work). `action=` forces a branch, which is
-        how outcomes are collected.
+        how outcomes are collected; `k=` retrieves another number of passages for this question.
     """
 
     def __init__(
@@ -60,21 +62,25 @@ class CorrectiveRetriever(Saved):
         self.search = Search(web) if web is not None else None
         self.rewrite = dspy.Predict(RewriteQuery)
         self.settings = Settings()
-        self.settings.update({**_suggested(judge), **settings})
+        self.settings.update({**_suggested(judge), **with_cuts(settings)})
 
-    def forward(self, question: str, action: Action | str | None = None) -> dspy.Prediction:
+    def forward(
+        self, question: str, action: Action | str | None = None, k: int | None = None
+    ) -> dspy.Prediction:
         with track_calls() as usage:
-            found = drive(self._flow(question, action))
+            found = drive(self._flow(question, action, k))
         found.trace.add_usage(usage.usage_data)
         return found
 
-    async def aforward(self, question: str, action: Action | str | None = None) -> dspy.Prediction:
+    async def aforward(
+        self, question: str, action: Action | str | None = None, k: int | None = None
+    ) -> dspy.Prediction:
         with track_calls() as usage:
-            found = await adrive(self._flow(question, action))
+            found = await adrive(self._flow(question, action, k))
         found.trace.add_usage(usage.usage_data)
         return found
 
-    def _flow(self, question: str, forced: Action | str | None) -> Flow:
+    def _flow(self, question: str, forced: Action | str | None, k: int | None) -> Flow:
         check_question(question)
         if forced is not None:
             check_choice("action", forced, list(map(str, Action)))
@@ -83,8 +89,8 @@ class CorrectiveRetriever(Saved):
         if mismatch := self.grader_mismatch():
             trace.warn(mismatch)
 
-        passages = yield from self._retrieved(question, trace)
-        strips = strips_of(passages, "internal", settings.strip_mode, settings.strip_size)
+        passages = yield from self._retrieved(question, trace, k or self.settings.k)
+        strips = yield from self._cut(passages, "internal")
         if settings.grade_by == "strips":
             strips = yield from self._graded_strips(question, strips, trace)
             trace.scores = [_best(strip.score for strip in strips if strip.passage is p) for p in passages]
@@ -110,38 +116,55 @@ class CorrectiveRetriever(Saved):
                 self._refined(question, strips, trace), self._from_web(question, trace)
             )
         evidence = distinct([*internal, *web])  # a page may say what a passage says
+        knowledge, texts = yield Call(_rendered, evidence=evidence)
         trace.dropped += [strip for strip in web if strip not in evidence]
         trace.kept = evidence
         return dspy.Prediction(
             action=action,
             evidence=evidence,
-            knowledge=compose(evidence),
-            passages=[quoted(strip) for strip in evidence],
+            knowledge=knowledge,
+            passages=texts,
             queries=trace.queries,
             warnings=trace.warnings,
             trace=trace,
         )
 
-    def _retrieved(self, question: str, trace: Trace) -> Flow:
+    def _retrieved(self, question: str, trace: Trace, k: int) -> Flow:
         with trace.timed("retrieve"):
             try:
-                trace.passages = yield Call(self.retrieve, query=question, k=self.settings.k)
+                call = Call(self.retrieve, query=question, k=k)
+                trace.passages = yield call.within(self.settings.time_limit, trace.warn)
             except Exception as error:  # noqa: BLE001 - a failing retriever is no passage, not a crash
                 trace.fault(RETRIEVER, cause_of(error, self), "retrieval failed, going on without passages")
         return trace.passages
+
+    def _cut(self, passages: Sequence[Passage], origin: Origin) -> Flow:
+        # A call, as all work on text is: for long pages it takes seconds, which an event loop does not have.
+        settings = self.settings
+        return (
+            yield Call(
+                strips_of,
+                passages=passages,
+                origin=origin,
+                mode=settings.strip_mode,
+                group=settings.strip_size,
+            )
+        )
 
     def _graded(self, question: str, texts: Sequence[str], trace: Trace) -> Flow:
         if not texts:
             return []
         with trace.timed("grade"):
             try:
-                return (yield Call(self.grade, question=question, texts=list(texts)))
+                call = Call(self.grade, question=question, texts=list(texts))
+                return (yield call.within(self.settings.time_limit, trace.warn))
             except Exception as error:  # noqa: BLE001 - a grader that is down judges nothing: never CORRECT
                 trace.fault(GRADER, cause_of(error, self), "the grader failed, relevance is unknown")
         return [None] * len(texts)
 
     def _graded_strips(self, question: str, strips: Sequence[Strip], trace: Trace) -> Flow:
-        scores = yield from self._graded(question, [titled(s.passage, with_header(s)) for s in strips], trace)
+        texts = yield Call(_read_texts, strips=strips)
+        scores = yield from self._graded(question, texts, trace)
         return [replace(strip, score=score) for strip, score in zip(strips, scores, strict=True)]
 
     def _refined(self, question: str, strips: Sequence[Strip], trace: Trace) -> Flow:
@@ -164,13 +187,14 @@ class CorrectiveRetriever(Saved):
         query = yield from self._rewritten(question, trace)
         with trace.timed("search"):
             try:
-                pages = yield Call(self.search, query=query, max_results=self.settings.web_results)
+                call = Call(self.search, query=query, max_results=self.settings.web_results)
+                pages = yield call.within(self.settings.time_limit, trace.warn)
             except Exception as error:  # noqa: BLE001 - typed inside the search; here every kind means no page
                 trace.fault(SEARCH, cause_of(error, self), "web search failed")
                 return []
         trace.web_passages = pages
         origin: Origin = "web"
-        strips = strips_of(pages, origin, self.settings.strip_mode, self.settings.strip_size)
+        strips = yield from self._cut(pages, origin)
         return (yield from self._refined(question, strips, trace))
 
     def _rewritten(self, question: str, trace: Trace) -> Flow:
@@ -178,7 +202,8 @@ class CorrectiveRetriever(Saved):
         if self.settings.rewrite:
             with trace.timed("rewrite"):
                 try:
-                    raw = (yield Call(self.rewrite, question=question)).query
+                    call = Call(self.rewrite, question=as_asked(question))
+                    raw = (yield call.within(self.settings.time_limit, trace.warn)).query
                 except AdapterParseError as error:  # a weak model's doing, and the question is a query too
                     trace.warn(f"{REWRITE_FAILED}: {cause_of(error, self)}")
                 except Exception as error:  # noqa: BLE001 - a failing rewrite must not cost the search
@@ -201,18 +226,16 @@ class CorrectiveRetriever(Saved):
 
 
 def _suggested(grader: Any) -> dict[str, float]:
-    cuts = getattr(grader, "thresholds", None)
-    values = {"upper": cuts.upper, "lower": cuts.lower} if cuts is not None else {}
-    strip = getattr(grader, "strip_threshold", None)
-    return values if strip is None else {**values, "strip_threshold": strip}
+    cuts = grader.thresholds if isinstance(grader, TunedGrader) else None
+    return {} if cuts is None else {"upper": cuts.upper, "lower": cuts.lower}
 
 
-def titled(passage: Passage, text: str) -> str:
-    """What the grader reads: a strip often says "it", and only the title says what "it" is."""
-    title = passage.title.strip()
-    return (
-        f"{title}: {text}" if title and title.casefold() not in text[: len(title) + 20].casefold() else text
-    )
+def _read_texts(strips: Sequence[Strip]) -> list[str]:
+    return [titled(strip.passage, with_header(strip)) for strip in strips]
+
+
+def _rendered(evidence: Sequence[Strip]) -> tuple[str, list[str]]:
+    return compose(evidence), [quoted(strip) for strip in evidence]
 
 
 def _best(scores: Any) -> float | None:

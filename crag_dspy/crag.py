@@ -35,8 +35,9 @@ class CRAG(Saved):
 
     Returns (when called with `question=`):
         A prediction with `answer`, `action`, `evidence`, `knowledge`, `grounded` (False when the answer rests on no
-        evidence), `failed` (None, or what did not work and why, where that left the question without an answer: not
-        the same as declining), `queries`, `warnings` and `trace`. The question that is answered is the original one.
+        evidence, or on none that the grader could judge), `failed` (None, or what did not work and why, where that
+        left the question without an answer: not the same as declining), `queries`, `warnings` and `trace`. The question
+        that is answered is the original one.
     """
 
     def __init__(
@@ -54,7 +55,8 @@ class CRAG(Saved):
                 raise ConfigError(
                     "grader and search must be given to the CorrectiveRetriever, which has its own"
                 )
-            self.corrective = retrieve
+            # The caller's own stays as it is: it may serve elsewhere, with other settings.
+            self.corrective = retrieve.deepcopy() if settings else retrieve
             self.corrective.settings.update(settings)
         else:
             self.corrective = CorrectiveRetriever(retrieve, grader, search, **settings)
@@ -80,8 +82,12 @@ class CRAG(Saved):
         evidence = found.evidence
         answer = None
         if evidence or self.settings.no_evidence == "answer":
-            answer = yield from answered(self.generate, found.knowledge, question, len(evidence), found.trace)
-        grounded = bool(evidence) and answer is not None and not is_abstention(answer)
+            given = (self.generate, found.knowledge, question, len(evidence), found.trace)
+            answer = yield from answered(*given, self.settings.time_limit)
+        judged = any(strip.score is not None for strip in evidence)
+        if evidence and not judged:
+            found.trace.warn("no strip of the evidence was judged, so the answer does not count as grounded")
+        grounded = judged and answer is not None and not is_abstention(answer)
         return dspy.Prediction(
             answer=settled(answer, found.trace),
             failed=found.trace.failed,

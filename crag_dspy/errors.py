@@ -74,6 +74,10 @@ class OptimizerError(CragError):
     """An optimizer that failed: there is no new program, and the cause is in the message."""
 
 
+class OutageError(CragError):
+    """Several questions of an evaluation failed in a row: a part is down, or cannot work. What came before is kept."""
+
+
 class GraderError(CragError):
     """A grader that could judge nothing at all. A single text it cannot judge is a score of None instead."""
 

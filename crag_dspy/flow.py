@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Self
 
 import dspy
+
+from crag_dspy.live.notes import notes
 
 Flow = Generator["Call | Together", Any, Any]
 
@@ -20,9 +24,26 @@ Flow = Generator["Call | Together", Any, Any]
 class Call:
     """A call of `part` with keyword arguments; the async driver prefers `part.acall`."""
 
-    def __init__(self, part: Callable[..., Any], **arguments: Any) -> None:
+    def __init__(self, part: Callable[..., Any], /, **arguments: Any) -> None:
         self.part = part
         self.arguments = arguments
+        self.seconds: float | None = None
+        self.tell: Callable[[str], None] | None = None
+
+    def within(self, seconds: float, tell: Callable[[str], None] | None = None) -> Self:
+        """The same call, which fails with TimeoutError after so many seconds (0: never); what the part notes is told.
+
+        Nothing can end a part that hangs. It is left behind, in a thread that does not keep the process from ending.
+        """
+        self.seconds = seconds or None
+        self.tell = tell
+        return self
+
+    def noting(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self.tell is None else _told(self.tell)
+
+    def too_late(self) -> TimeoutError:
+        return TimeoutError(f"no answer within {self.seconds:g} s (the setting time_limit)")
 
 
 class Together:
@@ -34,44 +55,55 @@ class Together:
 
 def drive(flow: Flow) -> Any:
     """Run a flow to its end in this thread, and return what it returns."""
-    return _advance(flow, _do)
+    return _at_once(_run(flow, _do))
 
 
 async def adrive(flow: Flow) -> Any:
     """Run a flow to its end on the event loop, and return what it returns."""
+    return await _run(flow, _ado)
+
+
+async def _run(flow: Flow, do: Callable[[Call | Together], Awaitable[Any]]) -> Any:
     result, error = None, None
-    while True:
-        try:
-            wanted = flow.throw(error) if error else flow.send(result)
-        except StopIteration as end:
-            return end.value
-        try:
-            result, error = await _ado(wanted), None
-        except Exception as raised:  # noqa: BLE001 - the flow decides what an exception means
-            result, error = None, raised
+    try:
+        while True:
+            try:
+                wanted = flow.throw(error) if error else flow.send(result)
+            except StopIteration as end:
+                return end.value
+            try:
+                result, error = await do(wanted), None
+            except Exception as raised:  # noqa: BLE001 - the flow decides what an exception means
+                result, error = None, raised
+    finally:
+        flow.close()  # of one that is cancelled, now
 
 
-def _advance(flow: Flow, do: Callable[[Call | Together], Any]) -> Any:
-    result, error = None, None
-    while True:
-        try:
-            wanted = flow.throw(error) if error else flow.send(result)
-        except StopIteration as end:
-            return end.value
-        try:
-            result, error = do(wanted), None
-        except Exception as raised:  # noqa: BLE001 - the flow decides what an exception means
-            result, error = None, raised
+def _at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine that never waits, which needs no event loop: its first step is its last."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise RuntimeError("a coroutine that must not wait did")
 
 
-def _do(wanted: Call | Together) -> Any:
-    if isinstance(wanted, Call):
-        return wanted.part(**wanted.arguments)
-    first, *others = wanted.flows
-    # DSPy's settings live in a context variable, which a bare thread would not see.
-    with ThreadPoolExecutor(max(1, len(others)), thread_name_prefix="crag-dspy") as pool:
-        futures = [pool.submit(contextvars.copy_context().run, drive, flow) for flow in others]
-        return [drive(first), *(future.result() for future in futures)]
+async def _do(wanted: Call | Together) -> Any:
+    if isinstance(wanted, Together):
+        first, *others = wanted.flows
+        # DSPy's settings live in a context variable, which a bare thread would not see.
+        with ThreadPoolExecutor(max(1, len(others)), thread_name_prefix="crag-dspy") as pool:
+            futures = [pool.submit(contextvars.copy_context().run, drive, flow) for flow in others]
+            return [drive(first), *(future.result() for future in futures)]
+    with wanted.noting():
+        # A reply that is streamed can be sent on from its caller's own thread only.
+        if wanted.seconds is None or dspy.settings.send_stream is not None:
+            return wanted.part(**wanted.arguments)
+        future = _started(wanted.part, **wanted.arguments)
+        try:
+            return future.result(wanted.seconds)
+        except TimeoutError as error:
+            raise (error if future.done() else wanted.too_late()) from None
 
 
 async def _ado(wanted: Call | Together) -> Any:
@@ -82,19 +114,48 @@ async def _ado(wanted: Call | Together) -> Any:
                 raise result  # only now: no branch goes on behind the back of a flow that has ended
         return results
     part: Any = wanted.part
-    # Every dspy.Module has an `acall`, which works only where there is an `aforward`.
-    if hasattr(part, "aforward" if isinstance(part, dspy.Module) else "acall"):
-        return await part.acall(**wanted.arguments)
-    return await in_thread(part, **wanted.arguments)
+    with wanted.noting():
+        try:
+            async with asyncio.timeout(wanted.seconds) as clock:
+                # Every dspy.Module has an `acall`, which works only where there is an `aforward`.
+                if hasattr(part, "aforward" if isinstance(part, dspy.Module) else "acall"):
+                    return await part.acall(**wanted.arguments)
+                return await in_thread(part, **wanted.arguments)
+        except TimeoutError as error:
+            raise (wanted.too_late() if clock.expired() else error) from None
 
 
 async def in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """`asyncio.to_thread`, which before Python 3.12 waits forever for a function that raises StopIteration."""
+    """`asyncio.to_thread`, in a thread that may hang: `asyncio.run` would wait for it for ever."""
+    return await asyncio.wrap_future(_started(function, *args, **kwargs))
 
-    def call() -> Any:
+
+def _started(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
+    """The function at work in a thread of its own, which ends with the process, in a copy of this context."""
+    future: Future[Any] = Future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        if not future.set_running_or_notify_cancel():
+            return
         try:
-            return function(*args, **kwargs)
-        except StopIteration as error:
-            raise RuntimeError(f"{function!r} raised StopIteration") from error
+            result = context.run(function, *args, **kwargs)
+        except StopIteration as error:  # which no future can hold
+            future.set_exception(RuntimeError(f"{function!r} raised StopIteration: {error}"))
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where it is waited for
+            future.set_exception(error)
+        else:
+            future.set_result(result)
 
-    return await asyncio.to_thread(call)
+    threading.Thread(target=work, name="crag-dspy", daemon=True).start()
+    return future
+
+
+@contextmanager
+def _told(tell: Callable[[str], None]) -> Generator[None]:
+    with notes() as told:
+        try:
+            yield
+        finally:
+            for message in told:
+                tell(message)

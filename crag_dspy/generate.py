@@ -15,6 +15,7 @@ from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.flow import Call, Flow
 from crag_dspy.signatures.answer import ShortAnswer
 from crag_dspy.text.replies import abstention_for, check_citations, is_abstention, reply_text
+from crag_dspy.text.untrusted import as_asked
 from crag_dspy.trace import MODEL, Trace
 
 
@@ -38,11 +39,14 @@ def as_generator(generate: Any) -> dspy.Module:
     )
 
 
-def answered(generate: dspy.Module, context: str, question: str, sources: int, trace: Trace) -> Flow:
+def answered(
+    generate: dspy.Module, context: str, question: str, sources: int, trace: Trace, seconds: float
+) -> Flow:
     """The generator's answer with its citations checked, or None with a fault when it gave none that can be read."""
     with trace.timed("generate"):
         try:
-            prediction = yield Call(generate, context=context, question=question)
+            call = Call(generate, context=context, question=as_asked(question))
+            prediction = yield call.within(seconds, trace.warn)
             answer = prediction.answer
             # A generator with several calls, such as Self-RAG's, says which of them failed.
             trace.learn((), getattr(prediction, "faults", None) or {})

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from crag_dspy.errors import cause_of
 from crag_dspy.state.plain import Plain, plain
 
 Origin = Literal["internal", "web"]
@@ -17,6 +18,15 @@ Origin = Literal["internal", "web"]
 # In the order in which they are looked for: ours and dicts, DSPy's, LangChain's, and what vector stores call it.
 TEXT_FIELDS = ("text", "long_text", "page_content", "content", "passage", "body")
 SCORE_FIELDS = ("score", "probability", "prob", "similarity", "relevance_score")
+
+
+_FIELD_FIXES = {
+    "text": "pass the text itself",
+    "id": "write a number as str(number), and leave out what is not known",
+    "title": "leave it out when there is none",
+    "url": "leave it out when there is none, and pass one address",
+}
+MOST_ITEMS = 10_000  # of one result: more are not read, so that one without an end has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +47,14 @@ class Passage(Plain):
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.text, str):
-            raise TypeError(
-                f"Passage.text must be a str, got {type(self.text).__name__}: pass the text itself"
-            )
+        for name, fix in _FIELD_FIXES.items():
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                raise TypeError(f"Passage.{name} must be a str, got {type(value).__name__}: {fix}")
+        if not isinstance(self.metadata, Mapping):
+            raise TypeError(f"Passage.metadata must be a mapping, got {type(self.metadata).__name__}")
+        if self.score is not None and not hasattr(self.score, "__float__"):
+            raise TypeError(f"Passage.score must be a number or None, got {type(self.score).__name__}")
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: `id, title, url, score, text`, and `metadata` when there is any."""
@@ -78,12 +92,17 @@ class Strip(Plain):
     toDict = to_json  # noqa: N815
 
 
-def as_passages(result: Any) -> list[Passage]:
+def as_passages(result: Any, left_out: Callable[[str], None] | None = None) -> list[Passage]:
     """Read what a retriever returned as a list of `Passage`, in its order, without empty texts.
 
-    Accepts None, one item or an iterable of items, a `dspy.Prediction` or any object with `.passages`, where an item
-    is a `Passage`, a str, a mapping, an object with one of `TEXT_FIELDS` (dspy, LangChain), an object with `.node`
-    (LlamaIndex), or a pair (item, score). Raises TypeError naming the type of what it cannot read.
+    Args:
+        result: None, one item or an iterable of items, a `dspy.Prediction` or any object with `.passages`, where an
+            item is a `Passage`, a str, a mapping, an object with one of `TEXT_FIELDS` (dspy, LangChain), an object with
+            `.node` (LlamaIndex), or a pair (item, score).
+        left_out: told of each item that cannot be read, which then costs only itself.
+
+    Raises:
+        TypeError: naming the type of what cannot be read; with `left_out`, where that is everything.
     """
     if result is None:
         return []
@@ -97,8 +116,28 @@ def as_passages(result: Any) -> list[Passage]:
         items = result
     else:
         items = [result]
-    passages = [_as_passage(item) for item in items]
+    passages = map(_as_passage, items) if left_out is None else _readable(items, left_out)
     return [passage for passage in passages if passage.text.strip()]
+
+
+def _readable(items: Iterable[Any], left_out: Callable[[str], None]) -> list[Passage]:
+    """What can be read of the items, and of what gives them. Raises the first error when that is nothing."""
+    passages: list[Passage] = []
+    errors: list[Exception] = []
+    given = iter(items)
+    for _ in range(MOST_ITEMS):
+        try:
+            passages.append(_as_passage(next(given)))
+        except StopIteration:
+            break
+        except Exception as error:  # noqa: BLE001 - whatever somebody's objects raise, the others count
+            errors.append(error)
+    if errors and not passages:
+        raise errors[0]
+    if errors:
+        total = len(errors) + len(passages)
+        left_out(f"{len(errors)} of {total} results could not be read, left out: {cause_of(errors[0])}")
+    return passages
 
 
 def _with_scores(result: Any) -> list[Any]:
@@ -147,12 +186,8 @@ def _as_passage(item: Any) -> Passage:
 
 def _build(fields: Mapping[str, Any], metadata: dict[str, Any]) -> Passage:
     def first(*names: str) -> str:
-        for name in names:
-            for source in (fields, metadata):
-                value = source.get(name)
-                if value is not None and value != "":
-                    return str(value)
-        return ""
+        found = (source.get(name) for name in names for source in (fields, metadata))
+        return next((_name(value) for value in found if _name(value)), "")
 
     score = next((fields[name] for name in SCORE_FIELDS if fields.get(name) is not None), None)
     return Passage(
@@ -162,6 +197,16 @@ def _build(fields: Mapping[str, Any], metadata: dict[str, Any]) -> Passage:
         url=first("url", "source", "link", "href"),
         score=_number(score),
         metadata=metadata,
+    )
+
+
+def _name(value: Any) -> str:
+    """An id, a title or an address: a text, or what has one, such as a number, a UUID or a path; of a list, nothing."""
+    return (
+        ""
+        if value is None
+        or (isinstance(value, (bool, bytes, Mapping, Iterable)) and not isinstance(value, str))
+        else str(value)
     )
 
 

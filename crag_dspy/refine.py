@@ -14,6 +14,7 @@ from typing import Literal, get_args
 
 from crag_dspy.passages import Origin, Passage, Strip
 from crag_dspy.state.arguments import check_choice, check_whole
+from crag_dspy.text.scripts import UNSPACED
 from crag_dspy.text.sentences import sentence_spans
 
 StripMode = Literal["sentence", "window", "passage"]
@@ -23,11 +24,11 @@ Span = tuple[int, int]
 
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)", re.M)
 # With a bar: a line of dashes alone underlines a heading or parts two paragraphs.
-_TABLE_RULE = re.compile(r"^ {0,3}(?=[^|]*\|)\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
-# One unit of a window: a word with the white space after it, or one character of a script without spaces.
-_UNIT = re.compile(
-    r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]\s*|[^\s\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+\s*"
+_TABLE_RULE = re.compile(
+    r"^ {0,3}(?=[^|]*\|)\|?+[ \t]*+:?+-++:?+[ \t]*+(?:\|[ \t]*+:?+-++:?+[ \t]*+)*+\|?+[ \t]*+$"
 )
+# One unit of a window: a word with the white space after it, or one character of a script without spaces.
+_UNIT = re.compile(rf"[{UNSPACED}]\s*|[^\s{UNSPACED}]+\s*")
 
 
 def decompose(text: str, mode: StripMode | str = "sentence", group: int = 1) -> list[Span]:
@@ -94,11 +95,19 @@ def select(strips: Sequence[Strip], threshold: float, top_n: int) -> list[Strip]
 
 
 def distinct(strips: Iterable[Strip]) -> list[Strip]:
-    """Of strips that say the same, but for case and white space, the first."""
+    """Of strips that say the same under the same title, but for case and white space, the first."""
     firsts: dict[str, Strip] = {}
     for strip in strips:
-        firsts.setdefault(" ".join(strip.text.split()).casefold(), strip)
+        firsts.setdefault(" ".join(titled(strip.passage, strip.text).split()).casefold(), strip)
     return list(firsts.values())
+
+
+def titled(passage: Passage, text: str) -> str:
+    """What the grader reads: a strip often says "it", and only the title says what "it" is."""
+    title = passage.title.strip()
+    return (
+        f"{title}: {text}" if title and title.casefold() not in text[: len(title) + 20].casefold() else text
+    )
 
 
 def with_header(strip: Strip) -> str:
@@ -154,10 +163,10 @@ def _blocks(text: str) -> list[tuple[int, int, str]]:
         else:
             blocks.append((starts[first], starts[last], kind))
 
-    fences = [j for j, line in enumerate(lines) if line.lstrip().startswith(("```", "~~~"))]
+    closers = _fence_ends(lines)
     i = 0
     while i < len(lines):
-        if (fence := _FENCE.match(lines[i])) and (end := _fence_end(lines, fences, i, fence[1])):
+        if _FENCE.match(lines[i]) and (end := closers.get(i)):
             add(i, end, "code")
             i = end
         elif i + 1 < len(lines) and "|" in lines[i] and _TABLE_RULE.match(lines[i + 1].rstrip()):
@@ -172,13 +181,24 @@ def _blocks(text: str) -> list[tuple[int, int, str]]:
     return blocks
 
 
-def _fence_end(lines: Sequence[str], fences: Sequence[int], first: int, fence: str) -> int | None:
-    """The line after the one that closes the fence; None for one that nothing closes, whose text is prose.
+def _fence_ends(lines: Sequence[str]) -> dict[int, int]:
+    """Of each line that is a fence, the line after the next one that closes it: the same mark, at least as often.
 
-    Markdown would take all that follows for code. A page cut at its limit, or a quoted fence, would then be one strip.
+    A fence that nothing closes is not in it, and its text is prose. Markdown would take all that follows for code: a
+    page cut at its limit, or a quoted fence, would then be one strip.
     """
-    later = range(bisect_right(fences, first), len(fences))
-    return next((fences[j] + 1 for j in later if lines[fences[j]].strip().startswith(fence)), None)
+    ends: dict[int, int] = {}
+    waiting: dict[str, list[tuple[int, int]]] = {"`": [], "~": []}  # (marks, line), fewer marks to the end
+    for number, line in enumerate(lines):
+        bare = line.strip()
+        if not bare.startswith(("```", "~~~")):
+            continue
+        marks = len(bare) - len(bare.lstrip(bare[0]))
+        opened = waiting[bare[0]]
+        while opened and opened[-1][0] <= marks:
+            ends[opened.pop()[1]] = number + 1
+        opened.append((marks, number))
+    return ends
 
 
 def _rows(table: str) -> list[Span]:

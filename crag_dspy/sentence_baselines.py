@@ -79,7 +79,8 @@ class BestSentences(RAG):
         knowledge = compose(evidence)
         answer = abstention_for(question) if self.cut is not None else None
         if evidence:
-            answer = yield from answered(self.generate, knowledge, question, len(evidence), trace)
+            given = (self.generate, knowledge, question, len(evidence), trace)
+            answer = yield from answered(*given, self.settings.time_limit)
         return dspy.Prediction(
             answer=settled(answer, trace),
             failed=trace.failed,

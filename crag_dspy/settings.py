@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, get_args
 
 from crag_dspy.actions import ALLOWED, POLICIES, Allowed, Policy, Thresholds
+from crag_dspy.errors import ConfigError
 from crag_dspy.refine import STRIP_MODES, StripMode
-from crag_dspy.state.tunable import Rule, Tunable, flag, number, one_of, text, whole
+from crag_dspy.state.tunable import A_DAY, TIME_LIMIT, Rule, Tunable, flag, number, one_of, text, whole
 
 NoEvidence = Literal["abstain", "answer"]
 GradeBy = Literal["passage", "strips"]
@@ -33,6 +34,8 @@ class Settings(Tunable):
         select: whose strips are graded and the best kept: "both", "internal", "web" or "none". Of the other origin
             all are kept, as they come.
         rewrite: rewrite the question to keywords for the web search; False sends the question itself.
+        time_limit: seconds that a call of a part may take (retriever, grader, search, language model), after which the
+            part has failed. 0 sets no limit, and calls parts in the caller's own thread.
         no_evidence: "abstain" says that the evidence is not there, "answer" asks the language model all the same.
         grader, grader_fingerprint: the grader these thresholds were tuned on ("" when nobody did).
     """
@@ -51,6 +54,7 @@ class Settings(Tunable):
         "strip_threshold": number(-1, 1),
         "select": one_of(*get_args(Select)),
         "rewrite": flag,
+        "time_limit": number(0, A_DAY),
         "no_evidence": one_of(*get_args(NoEvidence)),
         "grader": text,
         "grader_fingerprint": text,
@@ -69,6 +73,7 @@ class Settings(Tunable):
     strip_threshold: float = -0.5
     select: Select = "both"
     rewrite: bool = True
+    time_limit: float = TIME_LIMIT
     no_evidence: NoEvidence = "abstain"
     grader: str = ""
     grader_fingerprint: str = ""
@@ -82,8 +87,25 @@ class Settings(Tunable):
         values = self.__dict__.copy()
         return Thresholds(values["upper"], values["lower"])
 
+    def update(self, values: Mapping[str, Any]) -> None:
+        """Also `thresholds=Thresholds(upper, lower)`, both cuts in one."""
+        super().update(with_cuts(values))
+
     def check_together(self, values: Mapping[str, Any]) -> None:
         Thresholds(values["upper"], values["lower"])
+
+
+def with_cuts(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in which `thresholds`, if it is given, stands as `upper` and `lower`."""
+    rest = dict(values)
+    if "thresholds" not in rest:
+        return rest
+    cuts = rest.pop("thresholds")
+    if not isinstance(cuts, Thresholds):
+        raise ConfigError(f"thresholds must be Thresholds(upper, lower), got {cuts!r}")
+    if twice := {"upper", "lower"} & set(rest):
+        raise ConfigError(f"give thresholds, or {' and '.join(sorted(twice))}, not both")
+    return {**rest, "upper": cuts.upper, "lower": cuts.lower}
 
 
 @dataclasses.dataclass
@@ -92,8 +114,10 @@ class RetrievalSettings(Tunable):
 
     Attributes:
         k: passages to retrieve; 0 retrieves none.
+        time_limit: as in `Settings`.
     """
 
-    RULES: ClassVar[Mapping[str, Rule]] = {"k": whole(0)}
+    RULES: ClassVar[Mapping[str, Rule]] = {"k": whole(0), "time_limit": number(0, A_DAY)}
 
     k: int = 10
+    time_limit: float = TIME_LIMIT

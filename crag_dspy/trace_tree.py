@@ -8,8 +8,8 @@ from rich.markup import escape
 from rich.tree import Tree
 
 from crag_dspy.actions import Action
-from crag_dspy.knowledge import visible
 from crag_dspy.passages import Passage, Strip
+from crag_dspy.text.untrusted import visible
 
 if TYPE_CHECKING:
     from crag_dspy.trace import Trace

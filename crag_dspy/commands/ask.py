@@ -10,13 +10,14 @@ be reached, refused, or wrote nothing that can be read. 2 is for what you can me
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.commands.output import answer_json, note, show
 from crag_dspy.commands.sealed import seal_cache
+from crag_dspy.commands.status import OK, SOME_FAILED
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 EXAMPLE = 'crag-dspy ask "How long is the bridge?" --config crag.toml'
 ACTIONS = ("correct", "incorrect", "ambiguous")
-FAILED_QUESTION = 1  # the exit status
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,29 +66,21 @@ def run(args: argparse.Namespace) -> int:
         crag = build(config, program=args.program)
         for question in questions:
             prediction = crag(question=question, action=args.action)
-            sys.stdout.write(_json(question, prediction) if args.json else "")
-            if not args.json:
-                show(prediction.trace)
-            sys.stdout.flush()
+            if args.json:
+                answer_json(_plain(question, prediction))
+            else:
+                show(prediction.trace.tree())
             asked += 1
             if prediction.failed is not None:
                 failed += 1
-                sys.stderr.write(f"crag-dspy: {question!r} failed: {prediction.failed}\n")
+                note(f"crag-dspy: {question!r} failed: {prediction.failed}")
     if failed and asked > 1:
-        sys.stderr.write(f"crag-dspy: {failed} of {asked} questions failed\n")
-    return FAILED_QUESTION if failed else 0
+        note(f"crag-dspy: {failed} of {asked} questions failed")
+    return SOME_FAILED if failed else OK
 
 
-def show(trace: Any) -> None:
-    """The tree of a trace on stdout."""
-    from rich.console import Console
-
-    # Into a file or a pipe, lines need not be as short as the terminal that is not there.
-    Console(width=None if sys.stdout.isatty() else 160, highlight=False).print(trace.tree())
-
-
-def _json(question: str, prediction: Any) -> str:
-    plain = {
+def _plain(question: str, prediction: Any) -> dict[str, Any]:
+    return {
         "question": question,
         "answer": prediction.answer,
         "failed": prediction.failed,
@@ -100,7 +92,6 @@ def _json(question: str, prediction: Any) -> str:
         "warnings": prediction.warnings,
         "trace": prediction.trace.to_json(),
     }
-    return json.dumps(plain, ensure_ascii=False) + "\n"
 
 
 def _questions(given: list[str]) -> Iterator[str]:
@@ -113,7 +104,7 @@ def _questions(given: list[str]) -> Iterator[str]:
     if given:
         return iter(given)
     if sys.stdin.isatty():
-        sys.stderr.write("One question a line; Ctrl-D ends.\n")
+        note("One question a line; Ctrl-D ends.")
     # A line at a time, so that a conversation over a pipe gets each answer before its next question.
     return (line.strip() for line in iter(sys.stdin.readline, "") if line.strip())
 

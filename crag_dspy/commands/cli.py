@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import crag_dspy
 from crag_dspy.commands import table
-from crag_dspy.commands.output import answer, note
+from crag_dspy.commands.output import answer, note, printable
+from crag_dspy.commands.status import BROKEN_PIPE, INTERRUPTED, OK, WRONG
 from crag_dspy.errors import CragError
 
 if TYPE_CHECKING:
@@ -21,14 +22,12 @@ if TYPE_CHECKING:
 
     from crag_dspy.commands.parsing import Parser
 
-OK, WRONG, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 141
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
-    Returns its exit status: 0, or 2 for what the user can mend (a `CragError`, a file that cannot be read; one line on
-    stderr), 130 after an interruption. A reader that went away (`| head`) ends the command quietly.
+    Returns its exit status (see `status`). What the user can mend (a `CragError`, a file that cannot be read) is one
+    line on stderr; a reader that went away (`| head`) ends the command quietly.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):  # a terminal without Unicode shows escapes, and nothing crashes
@@ -130,11 +129,18 @@ def _wrong(message: str) -> NoReturn:
     sys.exit(WRONG)
 
 
+class Plain(logging.Formatter):
+    """Log lines without what a terminal would obey."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 def _log_to_stderr(debug: bool) -> None:
     """Answers go to stdout and everything else to stderr; other libraries' chatter only with --debug."""
-    logging.basicConfig(
-        level=logging.INFO if debug else logging.ERROR, format="%(levelname)s: %(message)s", stream=sys.stderr
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Plain("%(levelname)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO if debug else logging.ERROR, handlers=[handler])
     logging.getLogger("crag_dspy").setLevel(logging.INFO if debug else logging.WARNING)
 
 

@@ -12,23 +12,24 @@ The estimate comes first; the same command goes on where it stopped.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.commands import side_by_side
 from crag_dspy.commands.options import (
-    add_metric_arguments,
-    add_program_arguments,
-    add_question_arguments,
     opened_program,
     read_metric,
     read_questions,
+    stop_after,
 )
-from crag_dspy.commands.paying import add_paying_arguments, paying
+from crag_dspy.commands.output import answer, answer_json, note
+from crag_dspy.commands.parsing import Listed
+from crag_dspy.commands.paying import paying
+from crag_dspy.commands.side_by_side import probes_of, tell_estimates
+from crag_dspy.commands.status import OK, SOME_FAILED
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,13 +38,13 @@ if TYPE_CHECKING:
     from crag_dspy.optimize.comparison.table import Comparison
 
 EXAMPLE = "crag-dspy compare bench/questions.test.jsonl --config bench/crag.toml --systems rag,crag"
-SYSTEMS = "none,rag,crag"
+SYSTEMS = ("none", "rag", "crag")
 RUN = "runs/compare"
 TABLES = "comparison.md"
 
 
 @dataclass(frozen=True)
-class Asked:
+class TaskQuestions:
     """Questions of one task, how they are answered (None: as the program does) and where the answers are kept."""
 
     name: str
@@ -53,23 +54,12 @@ class Asked:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_question_arguments(parser, split="dev")
-    add_program_arguments(parser)
-    add_metric_arguments(parser)
-    add_paying_arguments(parser)
-    group = parser.add_argument_group("comparison")
-    group.add_argument(
-        "--systems",
-        default=SYSTEMS,
-        metavar="A,B",
-        help="none, rag, rag:N (on N passages), crag, selfrag, selfcrag, ablations, graders, or one of these such as "
-        f"without-rewriting; the others are compared with the first (default: {SYSTEMS})",
-    )
+    group = side_by_side.add_arguments(parser, SYSTEMS, RUN, "of intervals and tests")
     group.add_argument(
         "--task",
-        action="append",
-        metavar="TASK[:FILE]",
-        help="short, claim, choice or long: sets generator and metric; with a file, another task on its questions",
+        action=Listed,
+        metavar="A,B",
+        help="short, claim, choice or long: sets generator and metric; TASK:FILE is another task on its questions",
     )
     group.add_argument(
         "--judge",
@@ -85,46 +75,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--seeds",
-        default="0",
+        action=Listed,
+        of=int,
+        default=[0],
         metavar="A,B",
-        help="ask everything so often, as other samples of the language model; needs a temperature (default: 0)",
+        help="ask everything so often, as other samples of the language model; needs a temperature",
     )
     group.add_argument("--temperature", type=float, metavar="T", help="of the language model")
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="of intervals and tests (default: 0)")
-    group.add_argument("--run", default=RUN, metavar="FOLDER", help=f"keeps the answers (default: {RUN})")
-    group.add_argument("--fresh", action="store_true", help="throw away what the folder has")
-    group.add_argument(
-        "--probe",
-        type=int,
-        metavar="N",
-        help="ask every system N questions before the estimate; they count (default: 2, and 0 with --dry-run)",
-    )
-    group.add_argument("--dry-run", action="store_true", help="print the estimate and stop")
     group.add_argument(
         "--graders",
+        action=Listed,
         metavar="A,B",
-        help="compare graders instead, by the actions they trigger on the same passages: mini, embedding, lm, a folder",
+        help="compare graders instead, by the actions they trigger on the same passages: "
+        "mini, embedding, lm, a folder, ...",
     )
     group.add_argument(
         "--tune-on",
         metavar="FILE",
         help="questions on which other graders' thresholds are found; never the same ones",
     )
-    group.add_argument("--markdown", action="store_true", help="print the tables for a README")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compare; returns 0."""
+    """Compare; returns 0, and 1 when some questions failed and count as failures."""
     from crag_dspy.commands.compare_graders import print_graders, tuned_thresholds
     from crag_dspy.optimize.comparison.systems import systems_of
 
-    wanted = read_names("--systems", args.systems)
-    seeds = read_numbers("--seeds", args.seeds)
+    wanted, seeds = args.systems, args.seeds
     asked = list(_tasks(args))
     with opened_program(args) as program, _at_temperature(args.temperature), paying(args):
         if args.graders is not None:
-            return print_graders(args, program, read_names("--graders", args.graders), asked[0].examples)
+            return print_graders(args, program, args.graders, asked[0].examples)
         tuned = tuned_thresholds(
             args, program, wanted, [example for one in asked for example in one.examples]
         )
@@ -136,27 +117,11 @@ def run(args: argparse.Namespace) -> int:
             return 0
         compared = {one.name: _compare(args, one, systems, metric, seeds) for one, systems, metric in jobs}
     _print(args, compared)
-    sys.stderr.write(f"Kept in {args.run}: open {asked[0].run}/report.html\n")
-    return 0
+    note(f"Kept in {args.run}: open {asked[0].run}/report.html")
+    return SOME_FAILED if any(found.failures for found in compared.values()) else OK
 
 
-def read_names(option: str, given: str) -> list[str]:
-    """Names with commas between, at least one."""
-    names = [name.strip() for name in given.split(",") if name.strip()]
-    if not names:
-        raise ConfigError(f"{option} is empty: write names with commas between")
-    return names
-
-
-def read_numbers(option: str, given: str) -> list[int]:
-    """Whole numbers with commas between."""
-    try:
-        return [int(part) for part in given.split(",")]
-    except ValueError as error:
-        raise ConfigError(f"{option} must be whole numbers with commas between, got {given!r}") from error
-
-
-def _tasks(args: argparse.Namespace) -> Iterator[Asked]:
+def _tasks(args: argparse.Namespace) -> Iterator[TaskQuestions]:
     from crag_dspy.optimize.metrics.tasks import read_task
 
     given = [read_task(one) for one in args.task or []]
@@ -173,7 +138,7 @@ def _tasks(args: argparse.Namespace) -> Iterator[Asked]:
     names: set[str] = set()
     if own or alone or args.questions != "sample":
         task = own[0] if own else None
-        yield Asked(
+        yield TaskQuestions(
             task or "questions", task, read_questions(args), top if alone else top / (task or "questions")
         )
     for task, file in files:
@@ -184,7 +149,7 @@ def _tasks(args: argparse.Namespace) -> Iterator[Asked]:
             )
         names.add(name)
         questions = argparse.Namespace(**{**vars(args), "questions": file, "lang": None})
-        yield Asked(name, task, read_questions(questions), top / name)
+        yield TaskQuestions(name, task, read_questions(questions), top / name)
 
 
 def _task(name: str) -> Any:
@@ -193,7 +158,7 @@ def _task(name: str) -> Any:
     return TASKS[name]
 
 
-def _metric(args: argparse.Namespace, one: Asked, program: Any) -> Any:
+def _metric(args: argparse.Namespace, one: TaskQuestions, program: Any) -> Any:
     """What answers are judged by: --metric, the task's own, or FActScore where there is a judge for long ones."""
     from crag_dspy.optimize.metrics.answers import METRICS
 
@@ -212,7 +177,7 @@ def _metric(args: argparse.Namespace, one: Asked, program: Any) -> Any:
 
 
 def _options(
-    args: argparse.Namespace, one: Asked, systems: Mapping[str, Any], seeds: Sequence[int]
+    args: argparse.Namespace, one: TaskQuestions, systems: Mapping[str, Any], seeds: Sequence[int]
 ) -> dict[str, Any]:
     from crag_dspy.optimize.comparison.systems import SLOW
 
@@ -223,7 +188,7 @@ def _options(
 
 def _compare(
     args: argparse.Namespace,
-    one: Asked,
+    one: TaskQuestions,
     systems: Mapping[str, Any],
     metric: Any,
     seeds: Sequence[int],
@@ -244,6 +209,7 @@ def _compare(
         count_tokens=count,
         unit=unit,
         threads=args.threads,
+        stop_after=stop_after(args),
         seed=args.seed,
         fresh=args.fresh and (first is not None or not probes_of(args)),  # the probe's answers count
         report=first is None,  # two questions must not take the place of a finished comparison
@@ -252,16 +218,10 @@ def _compare(
     )
 
 
-def probes_of(args: argparse.Namespace) -> int:
-    """How many questions are asked before the estimate."""
-    given = args.probe if args.probe is not None else 0 if args.dry_run else 2
-    if given < 0:
-        raise ConfigError(f"--probe must be at least 0, got {given}")
-    return int(given)
-
-
 def _estimated(
-    args: argparse.Namespace, jobs: Sequence[tuple[Asked, Mapping[str, Any], Any]], seeds: Sequence[int]
+    args: argparse.Namespace,
+    jobs: Sequence[tuple[TaskQuestions, Mapping[str, Any], Any]],
+    seeds: Sequence[int],
 ) -> bool:
     """Print the estimate; whether to go on."""
     from crag_dspy.optimize.comparison.estimating import estimate_comparison
@@ -275,13 +235,7 @@ def _estimated(
             options["run"] = None
         estimate = estimate_comparison(systems, one.examples, **options)
         found.append((one.name, estimate))
-    out = sys.stdout if args.dry_run else sys.stderr
-    if args.dry_run and args.json:
-        out.write(json.dumps({name: estimate.to_json() for name, estimate in found}) + "\n")
-    else:
-        for name, estimate in found:
-            out.write((f"{name}: " if len(found) > 1 else "") + f"{estimate}\n")
-    return not args.dry_run
+    return tell_estimates(args, found)
 
 
 def _print(args: argparse.Namespace, compared: Mapping[str, Comparison]) -> None:
@@ -295,14 +249,12 @@ def _print(args: argparse.Namespace, compared: Mapping[str, Comparison]) -> None
     write_whole(Path(args.run).expanduser() / TABLES, tables + "\n")
     if args.json:
         plain = {name: found.to_json() for name, found in compared.items()}
-        sys.stdout.write(
-            json.dumps(plain if several else next(iter(plain.values())), ensure_ascii=False) + "\n"
-        )
+        answer_json(plain if several else next(iter(plain.values())))
     elif args.markdown:
-        sys.stdout.write(tables + "\n")
+        answer(tables)
     else:
         texts = [(f"{name}: " if several else "") + str(found) for name, found in compared.items()]
-        sys.stdout.write("\n\n".join(texts) + "\n")
+        answer("\n\n".join(texts))
 
 
 @contextmanager

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.commands.options import stop_after
+from crag_dspy.commands.output import tell
+from crag_dspy.commands.status import OK, SOME_FAILED
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ def tuned_thresholds(
     args: argparse.Namespace, program: Any, wanted: Sequence[str], compared: Sequence[dspy.Example]
 ) -> dict[str, dict[str, float]]:
     """Thresholds of the other graders, found on other questions than those that are `compared`."""
+    from crag_dspy.graders.adapt import as_grader
     from crag_dspy.optimize.comparison.grader_actions import compare_graders
-    from crag_dspy.optimize.comparison.systems import grader_of, other_graders
+    from crag_dspy.optimize.comparison.systems import other_graders
 
     others = other_graders(wanted)
     if not others or args.tune_on is None or args.dry_run:  # a dry run grades nothing
@@ -42,11 +44,12 @@ def tuned_thresholds(
     examples = _tuning_questions(args, compared)
     found = compare_graders(
         program,
-        {name: grader_of(name) for name in others},
+        {name: as_grader(name) for name in others},
         examples,
         tune_on=examples,
         run=Path(args.run) / "tuning",
         threads=args.threads,
+        stop_after=stop_after(args),
         fresh=args.fresh,
     )
     return {one.name: {"upper": one.thresholds.upper, "lower": one.thresholds.lower} for one in found.graders}
@@ -55,20 +58,20 @@ def tuned_thresholds(
 def print_graders(
     args: argparse.Namespace, program: Any, names: Sequence[str], examples: Sequence[dspy.Example]
 ) -> int:
-    """The paper's comparison of graders, to stdout; returns 0."""
+    """The paper's comparison of graders, to stdout; returns 0, and 1 when a grader failed on some questions."""
+    from crag_dspy.graders.adapt import as_grader
     from crag_dspy.optimize.comparison.grader_actions import compare_graders
-    from crag_dspy.optimize.comparison.systems import grader_of
 
     found = compare_graders(
         program,
-        {name: grader_of(name) for name in names},
+        {name: as_grader(name) for name in names},
         examples,
         tune_on=None if args.tune_on is None else _tuning_questions(args, examples),
         run=Path(args.run) / "graders",
         threads=args.threads,
+        stop_after=stop_after(args),
         seed=args.seed,
         fresh=args.fresh,
     )
-    text = json.dumps(found.to_json()) if args.json else found.markdown() if args.markdown else str(found)
-    sys.stdout.write(text + "\n")
-    return 0
+    tell(args, found)
+    return SOME_FAILED if any(one.failures for one in found.graders) else OK

@@ -7,12 +7,13 @@ crag-dspy demo --split dev       the same for people
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.commands.output import answer, answer_json, note, show, show_table
 from crag_dspy.errors import ConfigError
+from crag_dspy.graders.named import WRITTEN
 from crag_dspy.text.replies import is_abstention
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--grader",
         default="mini",
         metavar="NAME",
-        help="mini, embedding, lm, or a T5 grader's folder (default: mini)",
+        help=WRITTEN,
     )
     parser.add_argument(
         "--embedder",
@@ -74,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--limit must be at least 1, got {args.limit}")
     measuring = args.json or args.split is not None
     questions = chosen(args.split or "test", args.lang, args.limit, None if measuring else SHOWN)
-    _note("Opening the sample knowledge base, the sample web, the grader and the language model ...")
+    note("Opening the sample knowledge base, the sample web, the grader and the language model ...")
 
     from crag_dspy.commands.demo_systems import open_systems
 
@@ -105,25 +106,23 @@ def chosen(
 
 
 def _show(systems: Systems, questions: Sequence[dict[str, Any]]) -> None:
-    from crag_dspy.commands.ask import show
     from crag_dspy.commands.demo_scores import is_right
 
     actions: Counter[str] = Counter()
     right = abstained = 0
     for asked in questions:
         prediction = systems.crag(question=asked["question"])
-        show(prediction.trace)
+        show(prediction.trace.tree())
         expected = " / ".join(asked["answers"]) or "(nothing in the sample data answers this)"
-        sys.stdout.write(f"    expected: {expected}\n\n")
-        sys.stdout.flush()
+        answer(f"    expected: {expected}\n")
         actions[prediction.action.value] += 1
         abstained += is_abstention(prediction.answer)
         right += is_right(prediction.answer, asked["answers"])
     counts = ", ".join(f"{count} {action}" for action, count in sorted(actions.items()))
-    sys.stdout.write(
+    answer(
         f"{len(questions)} chosen questions: {counts}; {abstained} without an answer; {right} right. "
         f"Grader {systems.grader}, language model {systems.lm}.\n"
-        "`crag-dspy demo --json` measures the whole test split.\n"
+        "`crag-dspy demo --json` measures the whole test split."
     )
 
 
@@ -136,8 +135,7 @@ def _measure(systems: Systems, questions: Sequence[dict[str, Any]], args: argpar
     for asked in tqdm(questions, desc="asking", unit="question", file=sys.stderr):
         rows.append(measure(systems, asked))
         if args.json:
-            sys.stdout.write(json.dumps(rows[-1], ensure_ascii=False) + "\n")
-            sys.stdout.flush()
+            answer_json(rows[-1])
     by_language = {lang: [row for row in rows if row["lang"] == lang] for lang in LANGUAGES}
     whole = {
         **summary(rows),
@@ -150,27 +148,22 @@ def _measure(systems: Systems, questions: Sequence[dict[str, Any]], args: argpar
         "settings": systems.crag.settings.to_json(),
     }
     if args.json:
-        sys.stdout.write(json.dumps({"summary": whole}, ensure_ascii=False) + "\n")
+        answer_json({"summary": whole})
     else:
         _print_table(whole)
 
 
 def _print_table(whole: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     columns = {"all": whole, **whole["by_language"]}
-    table = Table("", *columns, title=f"{whole['split']} questions; {whole['lm']}; grader {whole['grader']}")
-    for name, value in whole.items():
-        if isinstance(value, (int, float)) and name in whole["by_language"][next(iter(whole["by_language"]))]:
-            table.add_row(name.replace("_", " "), *(_shown(column[name]) for column in columns.values()))
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    named = whole["by_language"][next(iter(whole["by_language"]))]
+    rows = [
+        [name.replace("_", " "), *(_shown(column[name]) for column in columns.values())]
+        for name, value in whole.items()
+        if isinstance(value, int | float) and name in named
+    ]
+    title = f"{whole['split']} questions; {whole['lm']}; grader {whole['grader']}"
+    show_table(("", *columns), rows, title)
 
 
 def _shown(value: float | None) -> str:
     return "-" if value is None else f"{value:g}"
-
-
-def _note(text: str) -> None:
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()

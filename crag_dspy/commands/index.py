@@ -8,13 +8,13 @@ again. Documents that the source no longer has stay, unless --prune says otherwi
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crag_dspy.commands import to_weaviate
+from crag_dspy.commands.output import answer, answer_json, note
+from crag_dspy.commands.status import INTERRUPTED
 
 if TYPE_CHECKING:
     import argparse
@@ -72,13 +72,13 @@ def run(args: argparse.Namespace) -> int:
         if args.prune:
             removed = index.delete(index.documents() - document_ids(args.source))
     except KeyboardInterrupt:
-        sys.stderr.write(
+        note(
             f"\ninterrupted: {args.out} holds {len(index)} passages so far and can be used. "
-            f"The same command goes on where it stopped.\n"
+            "The same command goes on where it stopped."
         )
-        return 130
+        return INTERRUPTED
     summary = _summary(index, imported, removed, time.perf_counter() - started)
-    sys.stdout.write(json.dumps(summary, ensure_ascii=False) + "\n" if args.json else _for_people(summary))
+    answer_json(summary) if args.json else answer(_for_people(summary))
     return 0
 
 
@@ -90,8 +90,9 @@ def _opened(folder: Path, embedder: str | None, chunk_words: int | None) -> Loca
     words = DEFAULT_CHUNK_WORDS if chunk_words is None else chunk_words or None
     if not (folder / FILE).exists():
         named = embedder or DEFAULT_EMBEDDER
-        return LocalIndex.create(folder, None if named == "none" else named, chunk_words=words)
-    index = LocalIndex.open(folder, None if embedder == "none" else embedder)
+        index = LocalIndex.opened(folder, None if named == "none" else named, chunk_words=words)
+    else:
+        index = LocalIndex.open(folder, None if embedder == "none" else embedder)
     if embedder == "none" and index.mode != "text":
         raise IndexMismatchError(
             f"{folder} was built with the embedder {index.describe()['embedder']!r}, so --embedder none is "
@@ -120,5 +121,5 @@ def _for_people(summary: dict[str, object]) -> str:
     found_by = "words and vectors of {embedder}" if summary["embedder"] else "words"
     return (
         "{path}: {passages} passages of {documents} documents, found by " + found_by + "\n"
-        "{added} added, {replaced} replaced, {unchanged} unchanged, {removed} removed, in {seconds} s\n"
+        "{added} added, {replaced} replaced, {unchanged} unchanged, {removed} removed, in {seconds} s"
     ).format(**summary)

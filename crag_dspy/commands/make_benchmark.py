@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.commands.output import answer, answer_json
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -129,9 +129,9 @@ def run(args: argparse.Namespace) -> int:
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     if args.json:
-        sys.stdout.write(json.dumps(benchmark.about, ensure_ascii=False) + "\n")
+        answer_json(benchmark.about)
     else:
-        sys.stdout.write(_for_people(benchmark.about, args.out))
+        answer(_for_people(benchmark.about, args.out))
     return 0
 
 
@@ -180,7 +180,7 @@ def _for_people(about: dict[str, Any], out: Path) -> str:
         where = ", ".join(f"{counts.get(expect, 0)} {name}" for expect, name in _WHERE)
         lines.append(f"{split}: {counts['all']} questions ({where})")
     lines.append(f"crag-dspy compare {out / FILES['test']} --config {out / CONFIG}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 _WHERE = (

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.commands.parsing import Listed
 from crag_dspy.commands.sealed import seal_cache
 from crag_dspy.errors import ConfigError
 
@@ -52,6 +53,24 @@ def add_program_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--threads", type=int, default=1, metavar="N", help="questions at a time (default: 1)")
 
 
+def stop_argument(group: Any) -> None:
+    """--stop-after: when an outage ends a run."""
+    group.add_argument(
+        "--stop-after",
+        type=int,
+        default=5,
+        metavar="N",
+        help="end the run when N questions in a row failed; what was answered before is kept (default: 5; 0: never)",
+    )
+
+
+def stop_after(args: argparse.Namespace) -> int | None:
+    """The number of --stop-after, None for never."""
+    if args.stop_after < 0:
+        raise ConfigError(f"--stop-after must be at least 0, got {args.stop_after}")
+    return args.stop_after or None
+
+
 def add_question_arguments(parser: argparse.ArgumentParser, split: str = "dev") -> None:
     """QUESTIONS, --split, --lang, --limit."""
     group = parser.add_argument_group("questions")
@@ -75,10 +94,10 @@ def add_metric_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("metric")
     group.add_argument(
         "--metric",
-        action="append",
-        metavar="NAME[=WEIGHT]",
+        action=Listed,
+        metavar="A,B",
         help="contains_word (default), exact_match, token_f1, choice_accuracy, claim_accuracy, grounded, abstention, "
-        "action_accuracy, contains, or python:module:function; repeat it for a weighted mean",
+        "action_accuracy, contains, or python:module:function; NAME=WEIGHT,NAME=WEIGHT for a weighted mean",
     )
     for name, what in (("search", "a web search"), ("kilotoken", "1000 LM tokens"), ("second", "a second")):
         group.add_argument(
@@ -202,9 +221,9 @@ def _metric(name: str) -> Any:
     from crag_dspy.optimize.metrics.answers import METRICS
 
     if name.startswith("python:"):
-        from crag_dspy.config.parts import PythonPart
+        from crag_dspy.live.python_name import imported
 
-        found = PythonPart(kind=name).make()
+        found = imported(name)
         if not callable(found):
             raise ConfigError(
                 f"--metric {name} must be a function (example, prediction, trace=None), got {found!r}"

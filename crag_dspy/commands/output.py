@@ -10,7 +10,11 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
 
 # C0 without tab and newline, DEL, and C1: what a terminal obeys instead of showing.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -46,40 +50,52 @@ def show(renderable: Any, columns: int = PIPE_COLUMNS) -> None:
     console = Console(width=None if sys.stdout.isatty() else columns, highlight=False)
     # Per piece of text, because the escapes between the pieces are rich's own colours.
     pieces = (
-        segment if segment.control else Segment(printable(segment.text), segment.style)
+        Segment(printable(segment.text), _without_escapes(segment.style))
         for segment in console.render(renderable)
+        if not segment.control
     )
     console.print(Segments(pieces), end="", soft_wrap=True)
     sys.stdout.flush()
 
 
-def table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, narrow: bool = False
-) -> Any:
-    """A table to `show`: the first column is text, the others are figures.
+def _without_escapes(style: Any) -> Any:
+    """A link's address is sent as it is, so one that a terminal would obey is no link."""
+    return style.update_link(None) if style and style.link and _CONTROL.search(style.link) else style
 
-    Args:
-        narrow: without lines between the columns, where a figure that is cut off would be no figure.
-    """
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
+    """A table: the first column is text, the others are figures, which are never cut off."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
-    named = None if title is None else escape(title)
-    made = Table(
-        title=named, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0) if narrow else (0, 1)
-    )
+    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
     for number, name in enumerate(columns):
         justify: Any = "right" if number else "left"
         made.add_column(escape(name), justify=justify, no_wrap=bool(number), overflow="fold")
     for row in rows:
         made.add_row(*(escape(cell) for cell in row))
-    return made
+    if title is not None:
+        answer(title)
+    show(made)
 
 
 def pairs(summary: Mapping[str, Any]) -> str:
     """`name value  name value`, for a person."""
     return "  ".join(f"{name} {value}" for name, value in summary.items())
+
+
+def tell(args: argparse.Namespace, found: Any) -> None:
+    """A result as the options say: JSON with --json, Markdown with --markdown, else for a person."""
+    if args.json:
+        answer_json(found.to_json())
+    else:
+        answer(found.markdown() if getattr(args, "markdown", False) else str(found))
+
+
+def kept_in(run: str | Path, page: str | None = None) -> None:
+    """Where the folder of a run is, and its page."""
+    note(f"Kept in {run}" + (f": open {run}/{page}" if page else ""))
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from crag_dspy.commands.output import printable
+from crag_dspy.commands.status import WRONG
+from crag_dspy.errors import ConfigError
 
-WRONG = 2
 COLUMNS = 100
 # Options of earlier versions, and what they are called now.
 RENAMED = {
@@ -61,6 +62,9 @@ class Parser(argparse.ArgumentParser):
         self.exit(WRONG, printable(f"usage: {self.prog} ...\n{self.prog}: {message}\n"))
 
 
+_KINDS: dict[Any, str] = {int: "whole numbers", float: "numbers"}
+
+
 class Help(argparse.RawDescriptionHelpFormatter):
     """At most 100 columns, and every default said."""
 
@@ -92,20 +96,23 @@ class Listed(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
     ) -> None:
-        found = [self._member(part) for part in self._parts(values) if part]
+        found = [self._member(option, part) for part in self._parts(values) if part]
+        if not found:
+            raise ConfigError(f"{option} is empty: write names with commas between")
         before = getattr(namespace, self.dest, None)
         setattr(namespace, self.dest, found if before is self.default else [*(before or ()), *found])
 
     def _parts(self, values: str) -> list[str]:
         return [part.strip() for part in values.split(",")]
 
-    def _member(self, text: str) -> Any:
+    def _member(self, option: str, text: str) -> Any:
         if self.members is not None and text not in self.members:
-            raise argparse.ArgumentError(self, f"must be of {', '.join(self.members)}, got {text!r}")
+            raise ConfigError(f"{option} must be of {', '.join(self.members)}, got {text!r}")
         try:
             return self.of(text)
         except ValueError as error:
-            raise argparse.ArgumentError(self, f"{error}: {text!r}") from error
+            kind = _KINDS.get(self.of, "other words")
+            raise ConfigError(f"{option} must be {kind} with commas between, got {text!r}") from error
 
 
 class Files(Listed):

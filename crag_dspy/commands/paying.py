@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from crag_dspy.commands.output import note
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def paying(args: argparse.Namespace) -> Iterator[Cap]:
             yield cap
         finally:
             if any(limit is not None for limit in (args.max_calls, args.max_tokens, args.max_cost)):
-                sys.stderr.write(f"spent: {cap.spent}\n")
+                note(f"spent: {cap.spent}")
 
 
 def _tariff(given: list[str] | None) -> Tariff | dict[str, Tariff] | None:

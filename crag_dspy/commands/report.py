@@ -5,8 +5,12 @@ crag-dspy report runs/thresholds            # writes runs/thresholds/report.html
 
 from __future__ import annotations
 
-import argparse
-import sys
+from typing import TYPE_CHECKING
+
+from crag_dspy.commands.output import answer
+
+if TYPE_CHECKING:
+    import argparse
 
 EXAMPLE = "crag-dspy report runs/thresholds"
 
@@ -22,5 +26,5 @@ def run(args: argparse.Namespace) -> int:
     """Write the report and print where it is; returns 0."""
     from crag_dspy.optimize.report.page import write_report
 
-    sys.stdout.write(f"{write_report(args.run, args.out)}\n")
+    answer(str(write_report(args.run, args.out)))
     return 0

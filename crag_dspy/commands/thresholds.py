@@ -10,8 +10,6 @@ folder: the same command goes on where it stopped, and another price or policy t
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.commands.options import (
@@ -23,8 +21,12 @@ from crag_dspy.commands.options import (
     read_metric,
     read_questions,
     recorded,
+    stop_after,
+    stop_argument,
 )
+from crag_dspy.commands.output import answer, answer_json, kept_in, note, show_table, tell
 from crag_dspy.commands.paying import add_paying_arguments, paying
+from crag_dspy.commands.status import OK, SOME_FAILED
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,11 +54,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--grid",
         action="append",
-        metavar="SETTING=A,B,...",
+        metavar="SETTING=A,B",
         help="twice: a grid over two settings instead, such as --grid top_n=2,5 --grid strip_threshold=-0.5,0",
     )
     group.add_argument("--run", default=RUN, metavar="FOLDER", help=f"keeps the runs (default: {RUN})")
     group.add_argument("--fresh", action="store_true", help="throw away what the folder has")
+    stop_argument(group)
     group.add_argument(
         "--out", metavar="FILE", help="write the program with its new settings to this file too"
     )
@@ -64,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Search; returns 0."""
+    """Search; returns 0, and 1 when some runs failed and count as failures."""
     check_target(args.out)
     axes = _axes(args.grid)
     examples = read_questions(args)
@@ -76,11 +79,17 @@ def run(args: argparse.Namespace) -> int:
     from crag_dspy.optimize.thresholds.search import search_thresholds
     from crag_dspy.optimize.thresholds.settings_grid import grid
 
-    common: dict[str, Any] = {"run": args.run, "threads": args.threads, "fresh": args.fresh}
+    common: dict[str, Any] = {
+        "run": args.run,
+        "threads": args.threads,
+        "fresh": args.fresh,
+        "stop_after": stop_after(args),
+    }
     with opened_program(args) as program, paying(args):
         if axes:
             gridded = grid(program, examples, metric, axes, **common)
-            told, plain, best = _grid_for_people(gridded), gridded.to_json(), gridded.program
+            answer_json(gridded.to_json()) if args.json else _show_grid(gridded)
+            best, failures = gridded.program, gridded.failures
         else:
             found = search_thresholds(
                 program,
@@ -92,18 +101,17 @@ def run(args: argparse.Namespace) -> int:
                 config=recorded(args),
                 **common,
             )
-            told = f"{found}\n{_frontier(found.frontier, found.best.n, found.metric)}"
-            plain, best = found.to_json(), found.program
+            tell(args, found)
+            if not args.json:
+                _show_frontier(found.frontier, found.best.n, found.metric)
+            best, failures = found.program, found.failures
             write_report(args.run)
         if args.out:
             best.save(args.out)
-    if args.json:
-        sys.stdout.write(json.dumps(plain, ensure_ascii=False) + "\n")
-        return 0
-    sys.stdout.write(told + "\n")
-    page = "" if axes else f": open {args.run}/report.html"
-    sys.stderr.write(f"Kept in {args.run}{page}\n" + (f"Program saved to {args.out}.\n" if args.out else ""))
-    return 0
+    kept_in(args.run, None if axes else "report.html")
+    if args.out:
+        note(f"Program saved to {args.out}.")
+    return SOME_FAILED if failures else OK
 
 
 def _axes(given: Sequence[str] | None) -> dict[str, list[Any]]:
@@ -130,30 +138,31 @@ def _value(text: str) -> Any:
     return text
 
 
-def _frontier(points: Sequence[FrontierPoint], questions: int, metric: str) -> str:
-    """The frontier as a table; of many points the corners of its hull, evenly spaced."""
+def _show_frontier(points: Sequence[FrontierPoint], questions: int, metric: str) -> None:
+    """The frontier; of many points the corners of its hull, evenly spaced."""
     shown = list(points)
     if len(shown) > _SHOWN:
         shown = [point for point in points if point.on_hull]
         step = max(1, -(-len(shown) // _SHOWN))
         shown = [*shown[::step], *([shown[-1]] if (len(shown) - 1) % step else [])]
-    lines = [
-        f"{metric} bought by web searches (best for each number of them):",
-        "  searches   value   upper   lower",
+    rows = [
+        (
+            f"{point.searches} ({point.searches / questions:.0%})",
+            *(f"{value:.3f}" for value in (point.value, point.upper, point.lower)),
+        )
+        for point in shown
     ]
-    for point in shown:
-        share = f"{point.searches} ({point.searches / questions:.0%})"
-        lines.append(f"{share:>10}  {point.value:6.3f}  {point.upper:6.3f}  {point.lower:6.3f}")
-    return "\n".join(lines)
+    title = f"{metric} bought by web searches (best for each number of them)"
+    show_table(("searches", "value", "upper", "lower"), rows, title)
 
 
-def _grid_for_people(found: Grid) -> str:
+def _show_grid(found: Grid) -> None:
     first, second = found.names
-    lines = [f"{found.metric} by {first} (down) and {second} (across); in brackets the questions that search"]
-    lines.append(" " * 10 + "".join(f"{value!s:>14}" for value in found.columns))
-    for value, row in zip(found.rows, found.cells, strict=True):
-        cells = ["-" if cell is None else f"{cell.value:.3f} ({cell.searches})" for cell in row]
-        lines.append(f"{value!s:>10}" + "".join(f"{cell:>14}" for cell in cells))
+    rows = [
+        (str(value), *("-" if cell is None else f"{cell.value:.3f} ({cell.searches})" for cell in row))
+        for value, row in zip(found.rows, found.cells, strict=True)
+    ]
+    title = f"{found.metric} by {first} (down) and {second} (across); in brackets the questions that search"
+    show_table((first, *map(str, found.columns)), rows, title)
     best = ", ".join(f"{name} {value}" for name, value in zip(found.names, found.best, strict=True))
-    lines.append(f"best: {best}; runs of the program: {found.runs} ({found.runs_now} now)")
-    return "\n".join(lines)
+    answer(f"best: {best}; runs of the program: {found.runs} ({found.runs_now} now), failed {found.failures}")

@@ -6,11 +6,11 @@ it stopped: an object's id is made from the passage's, and what is there already
 
 from __future__ import annotations
 
-import json
-import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from crag_dspy.commands.output import answer, answer_json, note, pairs
+from crag_dspy.commands.status import OK, SOME_FAILED
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def move(args: argparse.Namespace) -> int:
     finally:
         store.close()
     _show(args, made, report)
-    return 1 if report.failed else 0
+    return SOME_FAILED if report.failed else OK
 
 
 def _store(args: argparse.Namespace) -> WeaviateRetriever:
@@ -97,10 +97,10 @@ def _warn_of_script(index: LocalIndex) -> None:
     scripts = {language_of(passage.text) for passage in islice(index.passages(), LOOKED_AT)}
     fitting = [TOKENIZATIONS[script] for script in sorted(scripts & set(TOKENIZATIONS), reverse=True)]
     if fitting:
-        sys.stderr.write(
+        note(
             f"The index has text written without spaces, in which BM25 finds no words by the tokenization 'word': "
             f"better move it into another collection with --tokenization {fitting[0]}, or trigram for several "
-            f"languages.\n"
+            f"languages."
         )
 
 
@@ -113,8 +113,8 @@ def _show(args: argparse.Namespace, made: bool, report: ImportReport) -> None:
     }
     failed = [{"id": each.id, "error": each.error} for each in report.failed]
     if args.json:
-        sys.stdout.write(json.dumps({**summary, "failed": failed}, ensure_ascii=False) + "\n")
+        answer_json({**summary, "failed": failed})
         return
-    sys.stdout.write("  ".join(f"{name} {value}" for name, value in summary.items()) + "\n")
+    answer(pairs(summary))
     for each in failed:
-        sys.stdout.write(f"refused {each['id']}: {each['error']}\n")
+        answer(f"refused {each['id']}: {each['error']}")

@@ -5,7 +5,6 @@ Values are checked for their type here, and for their range by the part itself. 
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -14,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Val
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.live.keys import remember
+from crag_dspy.live.python_name import imported
 
 
 def _beside(value: str, info: ValidationInfo) -> Path:
@@ -75,19 +75,7 @@ class PythonPart(Part):
     arguments: dict[str, Any] | None = None
 
     def make(self) -> Any:
-        module, _, attribute = self.kind.removeprefix("python:").partition(":")
-        if not module or not attribute:
-            raise ConfigError(f'kind must be like "python:package.module:attribute", got {self.kind!r}')
-        try:
-            found: Any = importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            raise ConfigError(
-                f"kind {self.kind!r}: no module {error.name!r}: install it, or set PYTHONPATH to its folder"
-            ) from error
-        for name in attribute.split("."):
-            if not hasattr(found, name):
-                raise ConfigError(f"kind {self.kind!r}: {module} has no {attribute}")
-            found = getattr(found, name)
+        found = imported(self.kind)
         return found if self.arguments is None else found(**self.arguments)
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.contracts import Grader
+from crag_dspy.graders.named import named
 from crag_dspy.live.held import Held
 
 if TYPE_CHECKING:
@@ -16,33 +17,42 @@ if TYPE_CHECKING:
 
 
 def as_grader(thing: Any) -> Grader:
-    """A `Grader` from a grader, the name, path or hub id of a T5 grader, or a function `(question, texts) -> scores`.
+    """A `Grader` from a grader, a name (see `named`), a path, an object with `.score(question, texts)`, or a function
+    `(question, texts) -> scores`.
 
     Raises TypeError naming the type of anything else.
     """
     if isinstance(thing, (str, os.PathLike)):
-        from crag_dspy.graders.t5 import T5Grader
-
-        return T5Grader.from_pretrained(os.fspath(thing))
+        thing = named(os.fspath(thing))
     if isinstance(thing, Grader):
         return thing
+    if isinstance(thing, type):
+        raise TypeError(f"cannot use the class {thing.__name__} as a grader: pass an object of it")
+    if callable(getattr(thing, "score", None)):
+        return FunctionGrader(thing.score, thing)
     if callable(thing):
         return FunctionGrader(thing)
     raise TypeError(
         f"cannot use {type(thing).__name__} as a grader: pass 'mini', a path, an object with "
-        "score(question, texts), name and fingerprint, or a function (question, texts) -> scores"
+        "score(question, texts), or a function (question, texts) -> scores"
     )
 
 
 class FunctionGrader(Held):
-    """A plain function as a grader. Its name and its source stand for what it does."""
+    """A plain function, or the method `score` of an `owner`, as a grader. Name and source stand for what it does."""
 
-    def __init__(self, function: Callable[[str, Sequence[str]], Sequence[float | None]]) -> None:
+    def __init__(
+        self, function: Callable[[str, Sequence[str]], Sequence[float | None]], owner: Any = None
+    ) -> None:
         self.function = function
+        self.owner = owner
 
     @property
     def name(self) -> str:
-        return getattr(self.function, "__qualname__", type(self.function).__qualname__)
+        named = self.function if self.owner is None else type(self.owner)
+        return str(
+            getattr(self.owner, "name", None) or getattr(named, "__qualname__", type(named).__qualname__)
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -50,7 +60,8 @@ class FunctionGrader(Held):
         what it calls, does not count. The name alone where there is no source to read.
         """
         name = f"function:{getattr(self.function, '__module__', '')}.{self.name}"
-        written = self.function if inspect.isroutine(self.function) else type(self.function)
+        given = self.function if self.owner is None else self.owner
+        written = given if inspect.isroutine(given) else type(given)
         try:
             source = inspect.getsource(written)
         except (OSError, TypeError):

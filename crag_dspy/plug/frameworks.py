@@ -12,8 +12,9 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.knowledge import as_data, quoted
 from crag_dspy.plug.programs import check_corrective
+from crag_dspy.plug.said import spoken
+from crag_dspy.text.untrusted import as_asked, one_line
 
 if TYPE_CHECKING:
     from crag_dspy.corrective import CorrectiveRetriever
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 # Of a node's metadata, what LlamaIndex puts before a language model: of a web page neither its title nor its address,
 # which its author chose, outside of the markers.
-SHOWN = {"internal": ("title", "source"), "web": ("origin",)}
+SHOWN = {"internal": ("title", "source"), "web": ("origin",), "none": ()}
 
 
 def as_langchain(corrective: CorrectiveRetriever) -> Any:
@@ -41,13 +42,13 @@ def as_langchain(corrective: CorrectiveRetriever) -> Any:
         """Evidence of a `CorrectiveRetriever`."""
 
         def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-            return _documents(corrective(question=query).evidence)
+            return _documents(corrective(question=query))
 
         async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-            return _documents((await corrective.acall(question=query)).evidence)
+            return _documents(await corrective.acall(question=query))
 
-    def _documents(evidence: list[Strip]) -> list[Document]:
-        return [Document(page_content=quoted(strip), metadata=_metadata(strip)) for strip in evidence]
+    def _documents(found: Any) -> list[Document]:
+        return [Document(page_content=text, metadata=_metadata(strip, found)) for strip, text in _each(found)]
 
     return CorrectedRetriever()
 
@@ -71,20 +72,23 @@ def as_llama_index(corrective: CorrectiveRetriever) -> Any:
         """Evidence of a `CorrectiveRetriever`."""
 
         def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            return _nodes(corrective(question=query_bundle.query_str).evidence)
+            return _nodes(corrective(question=query_bundle.query_str))
 
         async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            return _nodes((await corrective.acall(question=query_bundle.query_str)).evidence)
+            return _nodes(await corrective.acall(question=query_bundle.query_str))
 
-    def _nodes(evidence: list[Strip]) -> list[NodeWithScore]:
-        return [NodeWithScore(node=_node(strip), score=strip.score) for strip in evidence]
+    def _nodes(found: Any) -> list[NodeWithScore]:
+        return [
+            NodeWithScore(node=_node(strip, text, found), score=strip.score if strip else None)
+            for strip, text in _each(found)
+        ]
 
-    def _node(strip: Strip) -> TextNode:
-        metadata = _metadata(strip)
-        hidden = [name for name in metadata if name not in SHOWN[strip.origin]]
+    def _node(strip: Strip | None, text: str, found: Any) -> TextNode:
+        metadata = _metadata(strip, found)
+        hidden = [name for name in metadata if name not in SHOWN[metadata["origin"]]]
         return TextNode(
-            id_=_node_id(strip),
-            text=quoted(strip),
+            id_=_node_id(strip) if strip else "none",
+            text=text,
             metadata=metadata,
             excluded_llm_metadata_keys=hidden,
             excluded_embed_metadata_keys=hidden,
@@ -101,13 +105,24 @@ def _node_id(strip: Strip) -> str:
     return f"{strip.origin}:{source}:{strip.start}"
 
 
-def _metadata(strip: Strip) -> dict[str, Any]:
+def _each(found: Any) -> list[tuple[Strip | None, str]]:
+    """The evidence with its texts; where there is none because a part did not work, the text that says so."""
+    texts = spoken(found)
+    return list(zip(found.evidence or [None] * len(texts), texts, strict=True))
+
+
+def _metadata(strip: Strip | None, found: Any) -> dict[str, Any]:
+    warnings = {"warnings": list(found.warnings)} if found.warnings else {}
+    if strip is None:
+        return {"origin": "none", **warnings}
+    source = strip.passage
     return {
-        "id": strip.passage.id,
-        "title": as_data(strip.passage.title) if strip.origin == "web" else strip.passage.title,
-        "source": strip.passage.url or strip.passage.id,
+        "id": source.id,
+        "title": one_line(source.title),
+        "source": as_asked(source.url or source.id),
         "origin": strip.origin,
         "relevance": strip.score,
         "start": strip.start,
         "end": strip.end,
+        **warnings,
     }

@@ -2,12 +2,13 @@
 
 dspy.configure(rm=as_rm(retriever))            # what `dspy.Retrieve` calls
 dspy.ReAct("question -> answer", tools=[as_tool(retriever)])
-program = corrective(my_rag, search=TavilySearch())
+program = corrected(my_rag, search=TavilySearch())
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -15,16 +16,19 @@ import dspy
 from crag_dspy.corrective import CorrectiveRetriever
 from crag_dspy.errors import ConfigError
 from crag_dspy.flow import Call, Flow, adrive, drive, in_thread
-from crag_dspy.knowledge import quoted
 from crag_dspy.live.held import Held
-from crag_dspy.retrievers.calling import is_async
+from crag_dspy.plug.said import NOTHING, spoken, told
+from crag_dspy.retrievers.calling import LIMIT_NAMES, QUERY_NAMES, is_async
+from crag_dspy.state.arguments import check_whole
 from crag_dspy.state.saving import Saved
+from crag_dspy.text.untrusted import as_asked, one_line
 
 # Attribute names under which programs keep their retrieval when its type does not tell.
 RETRIEVAL_NAMES = ("retrieve", "retriever", "retrieval", "search", "rm")
+SURE_LIMITS = LIMIT_NAMES[: LIMIT_NAMES.index("n")]  # "n" or "size" may count something else than results
 
 
-def corrective(
+def corrected(
     program: dspy.Module, *attributes: str, grader: Any = "mini", search: Any = None, **settings: Any
 ) -> Any:
     """A copy of `program` whose retrieval is corrected; its prompts, demos and language models stay as they are.
@@ -35,7 +39,8 @@ def corrective(
         program: a module that retrieves through an attribute, its own or a submodule's, which is called like a
             function: `self.retrieve(question)`, or `await self.retrieve(question)` where that is an async function.
         attributes: which to replace, such as "retrieve" or "hop.retrieve"; by default every `dspy.Retrieve` and
-            `dspy.Embeddings`, and callables named as in `RETRIEVAL_NAMES`, wherever they are.
+            `dspy.Embeddings`, callables named as in `RETRIEVAL_NAMES`, and callables that take a query and how many
+            results are wanted, by names such as `text` and `top_k`, wherever they are.
         grader, search, **settings: those of `CorrectiveRetriever`.
 
     Raises:
@@ -50,8 +55,8 @@ def corrective(
             f"{type(program).__name__} is of this library: RAG corrected is CRAG, and SelfRAG corrected is SelfCRAG, "
             f"with the same arguments; CRAG, SelfCRAG and CorrectiveRetriever correct already"
         )
-    corrected = program.deepcopy()
-    paths = [_path(program, name) for name in attributes] or list(_places(corrected, set()))
+    made_right = program.deepcopy()
+    paths = [_path(program, name) for name in attributes] or list(_places(made_right, set()))
     if not paths:
         raise _no_retrieval(program, str(RETRIEVAL_NAMES))
     made: dict[int, CorrectedRetrieve] = {}  # one for a retrieval that several modules share
@@ -59,8 +64,11 @@ def corrective(
         source = _follow(program, [*parents, name])
         if id(source) not in made:
             made[id(source)] = _replacement(name, source, grader, search, settings)
-        setattr(_follow(corrected, parents), name, made[id(source)])
-    return corrected
+        setattr(_follow(made_right, parents), name, made[id(source)])
+    return made_right
+
+
+corrective = corrected  # its name before, which is also that of a module of this library
 
 
 def _replacement(
@@ -81,7 +89,14 @@ def _replacement(
 
 
 class Texts(list[str]):
-    """The texts of the evidence, for a program whose own retrieval was a function; most of those return a list."""
+    """The texts of the evidence, for a program whose own retrieval was a function; most of those return a list.
+
+    `warnings` says what did not work.
+    """
+
+    def __init__(self, texts: Iterable[str], warnings: Sequence[str] = ()) -> None:
+        super().__init__(texts)
+        self.warnings = list(warnings)
 
     @property
     def passages(self) -> list[str]:
@@ -91,7 +106,9 @@ class Texts(list[str]):
 class CorrectedRetrieve(dspy.Module):
     """Stands where a program's retrieval stood, and is called with a query as it was.
 
-    Gives a prediction with `.passages`, as `dspy.Retrieve` and `dspy.Embeddings` do, or `Texts` when `gives_list`.
+    Gives a prediction with `.passages`, as `dspy.Retrieve` and `dspy.Embeddings` do, or `Texts` when `gives_list`; both
+    with `.warnings`. The query may be called `text=` or what else is usual (`QUERY_NAMES`), and how many texts are
+    wanted `top_k=` or the like (`LIMIT_NAMES`): as many passages are retrieved then, and at most so many texts given.
     """
 
     def __init__(self, corrective: CorrectiveRetriever, gives_list: bool = False) -> None:
@@ -99,16 +116,16 @@ class CorrectedRetrieve(dspy.Module):
         self.corrective = corrective
         self.gives_list = gives_list
 
-    def forward(self, query: str, k: int | None = None, **_: Any) -> dspy.Prediction | Texts:
-        return drive(self._flow(query, k))
+    def forward(self, *args: Any, **kwargs: Any) -> dspy.Prediction | Texts:
+        return drive(self._flow(*_asked(args, kwargs)))
 
-    async def aforward(self, query: str, k: int | None = None, **_: Any) -> dspy.Prediction | Texts:
-        return await adrive(self._flow(query, k))
+    async def aforward(self, *args: Any, **kwargs: Any) -> dspy.Prediction | Texts:
+        return await adrive(self._flow(*_asked(args, kwargs)))
 
-    def _flow(self, query: str, k: int | None) -> Flow:
-        found = yield Call(self.corrective, question=query)
-        found.passages = [quoted(strip) for strip in found.evidence[:k]]
-        return Texts(found.passages) if self.gives_list else found
+    def _flow(self, query: Any, k: int | None) -> Flow:
+        found = yield Call(self.corrective, question=query, k=k)
+        found.passages = spoken(found)[:k]
+        return Texts(found.passages, found.warnings) if self.gives_list else found
 
 
 class AwaitedRetrieve(CorrectedRetrieve):
@@ -116,6 +133,19 @@ class AwaitedRetrieve(CorrectedRetrieve):
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return await self.acall(*args, **kwargs)
+
+
+def _asked(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, int | None]:
+    """The query and the limit of a call, by position or by a usual name."""
+    positional = list(args)
+    named = next((name for name in QUERY_NAMES if name in kwargs), None)
+    query = kwargs[named] if named else positional.pop(0) if positional else None
+    limit = next((kwargs[name] for name in LIMIT_NAMES if kwargs.get(name) is not None), None)
+    if limit is None and positional and isinstance(positional[0], int):
+        limit = positional[0]
+    if limit is not None:
+        check_whole("k", limit)
+    return query, limit
 
 
 class CorrectedRM(Held):
@@ -127,18 +157,21 @@ class CorrectedRM(Held):
     def __call__(self, query: str, k: int | None = None, **_: Any) -> list[dspy.Prediction]:
         """Evidence strips as objects with `.long_text`, `.title`, `.url`, `.score` (relevance) and `.origin`.
 
-        The text of a web strip stands between markers (see `quoted`).
+        The text of a web strip stands between markers (see `quoted`). At most `k`. Where there is none because a part
+        did not work, one object says so, whose origin is "none"; each has the `warnings` of the question.
         """
-        evidence = self.corrective(question=query).evidence[:k]
+        found = self.corrective(question=query, k=k)
+        strips: list[Any] = [*found.evidence] or [None] * len(spoken(found))
         return [
             dspy.Prediction(
-                long_text=quoted(strip),
-                title=strip.passage.title,
-                url=strip.passage.url,
-                score=strip.score,
-                origin=strip.origin,
+                long_text=text,
+                title=one_line(strip.passage.title) if strip else "",
+                url=as_asked(strip.passage.url) if strip else "",
+                score=strip.score if strip else None,
+                origin=strip.origin if strip else "none",
+                warnings=found.warnings,
             )
-            for strip in evidence
+            for strip, text in zip(strips[:k], spoken(found)[:k], strict=True)
         ]
 
 
@@ -148,12 +181,17 @@ def as_rm(corrective: CorrectiveRetriever) -> CorrectedRM:
 
 
 def as_tool(corrective: CorrectiveRetriever, name: str = "search_evidence") -> dspy.Tool:
-    """The retriever as a tool for `dspy.ReAct` and function calling: a question in, checked evidence out."""
+    """The retriever as a tool for `dspy.ReAct` and function calling: a question in, checked evidence out.
+
+    What did not work is said below the evidence, or instead of it.
+    """
     check_corrective(corrective)
 
     def search_evidence(question: str) -> str:
         """Find passages that answer a question; what is irrelevant has been removed and the web was asked if needed."""
-        return corrective(question=question).knowledge or "No evidence was found."
+        found = corrective(question=question)
+        failed = told(found.warnings) if found.trace.faults else ""
+        return "\n\n".join(part for part in (found.knowledge or NOTHING, failed) if part)
 
     return EvidenceTool(search_evidence, name=name)
 
@@ -225,10 +263,20 @@ def _no_retrieval(program: dspy.Module, wanted: str) -> ConfigError:
 def _retrieves(name: str, value: Any) -> bool:
     if isinstance(value, dspy.Retrieve) or _is_embeddings(value):
         return True
-    if name not in RETRIEVAL_NAMES or not callable(value) or isinstance(value, (Saved, CorrectedRetrieve)):
+    if not callable(value) or isinstance(value, (type, Saved, CorrectedRetrieve)):
         return False
     # A ChainOfThought called `search` writes a query, and retrieves nothing.
-    return not (isinstance(value, dspy.Module) and type(value).__module__.startswith("dspy.predict."))
+    if isinstance(value, dspy.Module) and type(value).__module__.startswith("dspy.predict."):
+        return False
+    return name in RETRIEVAL_NAMES or (not isinstance(value, dspy.Module) and _is_called_like_one(value))
+
+
+def _is_called_like_one(function: Any) -> bool:
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return False
+    return bool(names) and names[0] in QUERY_NAMES and any(name in SURE_LIMITS for name in names[1:])
 
 
 def _is_embeddings(value: Any) -> bool:

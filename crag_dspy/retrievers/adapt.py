@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import RetrieverError
 from crag_dspy.live.held import Held
+from crag_dspy.live.notes import note
 from crag_dspy.passages import Passage, as_passages
 from crag_dspy.retrievers.bm25 import BM25
 from crag_dspy.retrievers.calling import CallShape, call_shape, finished, has_forward, is_async
@@ -87,7 +88,7 @@ class Adapted(Held):
     def __call__(self, query: str, k: int) -> list[Passage]:
         check_whole("k", k)
         positional, keywords = self._shape.arguments(query, k)
-        return as_passages(finished(self._search(*positional, **keywords)))[:k]
+        return as_passages(finished(self._search(*positional, **keywords)), note)[:k]
 
     def __repr__(self) -> str:
         return f"as_retriever({self.source!r})"
@@ -111,7 +112,7 @@ class AdaptedAsync(Adapted):
     async def acall(self, query: str, k: int) -> list[Passage]:
         check_whole("k", k)
         positional, keywords = self._ashape.arguments(query, k)
-        return as_passages(await self._asearch(*positional, **keywords))[:k]
+        return as_passages(await self._asearch(*positional, **keywords), note)[:k]
 
 
 class ListRetriever(Held):

@@ -18,12 +18,13 @@ from typing import Any
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.passages import TEXT_FIELDS, Passage, as_passages
+from crag_dspy.text.scripts import HAN
 
 logger = logging.getLogger(__name__)
 
 SUFFIXES = (".jsonl", ".txt", ".md", ".markdown")
 FIELDS = ("id", "title", "text", "url", "metadata")
-_TITLE = re.compile(r"^#\s+(.+?)\s*#*\s*$", re.MULTILINE)
+_TITLE = re.compile(r"^#[^\S\n]++(\S[^\n]*+)", re.MULTILINE)
 
 
 def read_documents(source: str | Path) -> Iterator[tuple[Passage, str]]:
@@ -161,7 +162,10 @@ def _read_file(path: Path, name: str, warn: bool) -> Iterator[tuple[Passage, str
         return
     prose = text.split("```", 1)[0]  # in code, "# ..." is a comment
     heading = _TITLE.search(prose) if path.suffix.lower() != ".txt" else None
-    yield Passage(text, id=name, title=heading[1] if heading else path.stem), str(path)
+    yield (
+        Passage(text, id=name, title=heading[1].rstrip().rstrip("#").rstrip() if heading else path.stem),
+        str(path),
+    )
 
 
 def _decoded(raw: bytes, where: str, first: bool) -> str:
@@ -176,7 +180,7 @@ def _other_encoding(raw: bytes) -> str:
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return ", but UTF-16: iconv -f UTF-16 -t UTF-8 OLD > NEW"
     try:
-        chinese = re.search(r"[\u4e00-\u9fff]{2}", raw.decode("gb18030"))
+        chinese = re.search(f"[{HAN}]{{2}}", raw.decode("gb18030"))
     except UnicodeDecodeError:
         chinese = None
     return ", perhaps GBK: iconv -f GB18030 -t UTF-8 OLD > NEW" if chinese else ": convert the file to UTF-8"

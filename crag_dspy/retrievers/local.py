@@ -23,8 +23,9 @@ from crag_dspy.retrievers.embedders import as_embedder
 from crag_dspy.retrievers.fusion import fuse
 from crag_dspy.retrievers.index_record import FILE, EmbedderRecord, IndexRecord
 from crag_dspy.retrievers.index_rows import STORED, passage_of, rows_of
-from crag_dspy.retrievers.passage_table import NAME, PassageTable, Snapshot
+from crag_dspy.retrievers.passage_table import LOCK, NAME, PassageTable, Snapshot, writer
 from crag_dspy.state.arguments import check_choice, check_whole
+from crag_dspy.state.files import is_leftover
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -106,18 +107,14 @@ class LocalIndex(Held):
         if chunk_words is not None:
             check_whole("chunk_words", chunk_words)
         folder = Path(path).absolute()
-        if (folder / FILE).exists():
-            raise ConfigError(f"{folder} is an index already: use LocalIndex.open, or remove the folder")
-        if folder.exists() and not folder.is_dir():
-            raise ConfigError(f"{folder} is a file: an index is a folder, give a new one")
-        # The rest of a creation that was cut short may stay.
-        if folder.exists() and {child.name for child in folder.iterdir()} - {f"{NAME}.lance", "write.lock"}:
-            raise ConfigError(f"{folder} is not empty, and not an index: give a new folder")
+        _check_new(folder)
         adapted = as_embedder(embedder)
         record = IndexRecord(EmbedderRecord.of(adapted) if adapted is not None else None, chunk_words)
         folder.mkdir(parents=True, exist_ok=True)
-        PassageTable.create(folder, record.embedder.dimension if record.embedder else None)
-        record.write(folder)
+        with writer(folder):
+            _check_new(folder)  # another process may have made it meanwhile
+            PassageTable.create(folder, record.embedder.dimension if record.embedder else None)
+            record.write(folder)
         return cls(folder, record, adapted, "text" if adapted is None else "hybrid")
 
     @classmethod
@@ -169,12 +166,20 @@ class LocalIndex(Held):
         other than the one it was built with is an IndexMismatchError.
         """
         total = count_documents(source) if isinstance(source, (str, Path)) else None
-        if (Path(path) / FILE).exists():
-            index = cls.open(path, embedder)
-        else:
-            index = cls.create(path, embedder, chunk_words=chunk_words)
+        index = cls.opened(path, embedder, chunk_words=chunk_words)
         index.add_from(source, progress=progress, total=total)
         return index
+
+    @classmethod
+    def opened(cls, path: str | Path, embedder: Any = None, *, chunk_words: int | None = 200) -> LocalIndex:
+        """The index in `path`, created unless it exists, also when another process creates it at the same time."""
+        if not (Path(path) / FILE).exists():
+            try:
+                return cls.create(path, embedder, chunk_words=chunk_words)
+            except ConfigError:
+                if not (Path(path) / FILE).exists():
+                    raise
+        return cls.open(path, embedder)
 
     # Searching
 
@@ -278,7 +283,7 @@ class LocalIndex(Held):
     ) -> Imported:
         from tqdm import tqdm
 
-        done = Imported()
+        done, fresh = Imported(), not len(self)
         hidden = None if progress is None else not progress  # tqdm: None hides it unless on a terminal
         with tqdm(total=total, desc="indexing", unit="doc", disable=hidden) as bar:
             for number in count(1):
@@ -288,8 +293,8 @@ class LocalIndex(Held):
                 done += self._upsert(batch)
                 bar.update(len(batch))
                 if number % SETTLE_EVERY == 0:
-                    self._table.settle()
-        self._table.settle(at_once=total is not None)
+                    self._table.settle(fresh=fresh)
+        self._table.settle(at_once=total is not None, fresh=fresh)
         return done
 
     def _upsert(self, batch: Sequence[Passage]) -> Imported:
@@ -372,6 +377,21 @@ class LocalIndex(Held):
         recorded = self._record.embedder
         by_name = recorded is None or recorded.spec is not None
         return _reopen, (str(self.path), None if by_name else self._embedder, self.mode)
+
+
+def _check_new(folder: Path) -> None:
+    if (folder / FILE).exists():
+        raise ConfigError(f"{folder} is an index already: use LocalIndex.open, or remove the folder")
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is a file: an index is a folder, give a new one")
+    # The rest of a creation that was cut short may stay.
+    if folder.exists() and not all(map(_is_rest, folder.iterdir())):
+        raise ConfigError(f"{folder} is not empty, and not an index: give a new folder")
+
+
+def _is_rest(path: Path) -> bool:
+    # `index.json.<process>` is what earlier versions left.
+    return path.name in (f"{NAME}.lance", LOCK) or is_leftover(path.name) or path.name.startswith(f"{FILE}.")
 
 
 def _reopen(path: str, embedder: Any, mode: Mode) -> LocalIndex:

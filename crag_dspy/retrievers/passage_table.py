@@ -8,6 +8,8 @@ another.
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,10 +26,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAME = "passages"
+LOCK = "write.lock"
 LOCK_TIMEOUT = 600.0  # seconds; folding 100,000 new passages into the indexes takes about ten
 INDEX_AFTER = 500  # new rows are searched by scanning them, at about 40 ms a thousand, until they are indexed
 COMPACT_AFTER = 32  # small files
-KEEP_VERSIONS = timedelta(hours=1)  # for searches still running on an old one; they take milliseconds
+KEEP_VERSIONS = timedelta(
+    hours=1
+)  # for what is still read of an old one: a search takes milliseconds, a copy minutes
+KEEP_FRESH = timedelta(seconds=5)
+_SYSTEM = re.compile(r"\(os error (\d+)\)")
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,7 @@ class PassageTable:
 
     @classmethod
     def create(cls, folder: Path, dimension: int | None) -> PassageTable:
-        """A new, empty table, with vectors when there is a dimension."""
+        """A new, empty table, with vectors when there is a dimension. Whoever calls it is the `writer`."""
         import lancedb
         from lancedb.index import FTS, BTree
 
@@ -138,32 +145,57 @@ class PassageTable:
         with self._writing() as table:
             table.delete(_one_of(documents))
 
-    def settle(self, at_once: bool = False) -> None:
-        """Index new rows and merge small files, if there are many or `at_once`; the content stays."""
+    def settle(self, at_once: bool = False, fresh: bool = False) -> None:
+        """Index new rows and merge small files, if there are many or `at_once`; the content stays.
+
+        Args:
+            fresh: all of it was written just now, and few older versions are kept: nobody studies a half-built index.
+        """
         with self._writing() as table:
             indexes = [table.index_stats(index.name) for index in table.list_indices()]
             unindexed = max(index.num_unindexed_rows for index in indexes)
             files = int(table.stats()["fragment_stats"]["num_fragments"])
             if unindexed > (0 if at_once else INDEX_AFTER) or files > (1 if at_once else COMPACT_AFTER):
-                table.optimize(cleanup_older_than=KEEP_VERSIONS)
+                table.optimize(cleanup_older_than=KEEP_FRESH if fresh else KEEP_VERSIONS)
 
     @contextmanager
     def _writing(self) -> Iterator[Any]:
         """The table at its latest version; one writer at a time, over all processes."""
-        from filelock import FileLock, Timeout
-
-        lock = FileLock(self.folder / "write.lock", timeout=LOCK_TIMEOUT)
-        try:
-            lock.acquire()
-        except Timeout as error:
-            raise CragError(
-                f"{self.folder}: another writer has held {lock.lock_file} for {LOCK_TIMEOUT:.0f} s: "
-                f"wait for it to finish, or end that process"
-            ) from error
-        try:
+        with writer(self.folder):
             yield self._connection.get().open()
-        finally:
-            lock.release()
+
+
+@contextmanager
+def writer(folder: Path) -> Iterator[None]:
+    """Inside, nobody else writes to the index, or makes one, in this folder.
+
+    Raises:
+        CragError: another process has held it for too long.
+        OSError: the disk is full, or nobody may write there; what was committed before stays.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / LOCK, timeout=LOCK_TIMEOUT)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise CragError(
+            f"{folder}: another writer has held {lock.lock_file} for {LOCK_TIMEOUT:.0f} s: "
+            f"wait for it to finish, or end that process"
+        ) from error
+    try:
+        yield
+    except (
+        RuntimeError,
+        ValueError,
+        OSError,
+    ) as error:  # Lance says what the system said in the text of its own
+        said = _SYSTEM.search(str(error))
+        if said is None:
+            raise
+        raise OSError(int(said[1]), os.strerror(int(said[1])), str(folder)) from error
+    finally:
+        lock.release()
 
 
 class _Connection:

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
-from crag_dspy.state.tunable import Rule, Tunable, flag, number, one_of
+from crag_dspy.state.tunable import A_DAY, TIME_LIMIT, Rule, Tunable, flag, number, one_of
 from crag_dspy.text.matching import normalize
 from crag_dspy.text.replies import is_abstention
 
@@ -37,6 +37,7 @@ class ReflectionSettings(Tunable):
             "answer": it is, and marked as not grounded.
         exhaustive: judge every passage in full and at the same time. False judges one after the other, and leaves out
             what could no longer win: the same answer for fewer calls. With "sum" it makes no difference.
+        time_limit: seconds that a call of the language model may take before it counts as failed; 0: no limit.
     """
 
     RULES: ClassVar[Mapping[str, Rule]] = {
@@ -49,6 +50,7 @@ class ReflectionSettings(Tunable):
         "combine": one_of(*get_args(Combine)),
         "unsupported": one_of(*get_args(Unsupported)),
         "exhaustive": flag,
+        "time_limit": number(0, A_DAY),
     }
 
     retrieval: Retrieval = "on_demand"
@@ -60,6 +62,7 @@ class ReflectionSettings(Tunable):
     combine: Combine = "best"
     unsupported: Unsupported = "abstain"
     exhaustive: bool = False
+    time_limit: float = TIME_LIMIT
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

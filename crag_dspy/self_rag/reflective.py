@@ -46,6 +46,7 @@ from crag_dspy.text.replies import (
     read_usefulness,
     reply_text,
 )
+from crag_dspy.text.untrusted import as_asked
 from crag_dspy.trace import MODEL, Trace
 
 MEMORY = "an answer from memory"
@@ -108,7 +109,7 @@ class SelfReflective(dspy.Module):
                 trace.warn("the language model gave no [Retrieval] token, retrieving")
             return share is None or share > self.settings.retrieval_threshold
         verdict = yield from self._said(
-            Call(self.decide, question=question), "whether to retrieve", trace, "verdict"
+            Call(self.decide, question=as_asked(question)), "whether to retrieve", trace, "verdict"
         )
         return (read_relevance(verdict or "") or 0.0) <= 0
 
@@ -120,7 +121,7 @@ class SelfReflective(dspy.Module):
             output = yield from self._said(call, MEMORY, trace, unread=unread)
             said = None if output is None else answer_of(output)
         else:
-            call = Call(self.recall, context="", question=question)
+            call = Call(self.recall, context="", question=as_asked(question))
             said = yield from self._said(call, MEMORY, trace, "answer", unread)
         if said is None and unread:
             trace.faults.setdefault(MODEL, unread[0])
@@ -187,6 +188,7 @@ class SelfReflective(dspy.Module):
     ) -> Flow:
         """A continuation and its judgements; those that could not make it weigh more than `floor` are not asked for."""
         where, settings = f"passage {index + 1}", self.settings
+        question = as_asked(question)
 
         def hopeless(so_far: Reflection) -> bool:
             return floor is not None and so_far.bound(settings) <= floor
@@ -204,14 +206,14 @@ class SelfReflective(dspy.Module):
         if not made.answer or is_abstention(made.answer):
             return made
 
-        call = Call(self.support, context=paragraph, question=question, answer=made.answer)
+        call = Call(self.support, context=paragraph, question=question, answer=as_asked(made.answer))
         said = yield from self._said(call, f"support of {where}", trace, "support", unread)
         support = _read(read_support, said, f"support of {where}", trace, unread)
         made = replace(made, support=support, supported=None if support is None else support > 0)
         if not made.stands(settings) or hopeless(made):
             return made
 
-        call = Call(self.usefulness, question=question, answer=made.answer)
+        call = Call(self.usefulness, question=question, answer=as_asked(made.answer))
         said = yield from self._said(call, f"usefulness of {where}", trace, "rating")
         rating = _read(read_usefulness, said, f"usefulness of {where}", trace)
         return replace(made, usefulness=None if rating is None else (rating - 3) / 2)
@@ -224,7 +226,7 @@ class SelfReflective(dspy.Module):
         Of a reply that cannot be read, the cause goes into `unread` where an answer may hang on it.
         """
         try:
-            result = yield call
+            result = yield call.within(self.settings.time_limit, trace.warn)
             if field is None:
                 return result[0]
             value = getattr(result, field)

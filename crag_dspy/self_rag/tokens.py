@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from crag_dspy.flow import Call
-from crag_dspy.knowledge import visible
 from crag_dspy.passages import Strip
 from crag_dspy.self_rag.reflection import Reflection
 from crag_dspy.signatures.answer import ChoiceAnswer, ClaimCheck
+from crag_dspy.text.untrusted import as_asked, visible
 
 RETRIEVE, NO_RETRIEVE = "[Retrieval]", "[No Retrieval]"
 RELEVANT, IRRELEVANT = "[Relevant]", "[Irrelevant]"
@@ -93,7 +93,7 @@ def paragraph_of(strips: Sequence[Strip]) -> str:
 
 def _harmless(text: str) -> str:
     """Text that can neither judge itself nor end its part of the prompt; what is harmless already stays as it is."""
-    apart = _TOKEN.sub(lambda match: f"({match[0][1:-1]})", visible(text))
+    apart = _TOKEN.sub(lambda match: f"({match[0][1:-1]})", as_asked(visible(text)))
     return _MARK.sub("‹", _HEADING.sub("", apart))
 
 

@@ -24,11 +24,12 @@ class Plain:
         return {name: plain(getattr(self, name)) for name in names}
 
 
-def plain(value: Any, depth: int = 0) -> Any:
+def plain(value: Any, inside: tuple[int, ...] = ()) -> Any:
     """What JSON can hold of `value`.
 
     Dataclasses become objects, enumerations their values, tuples and sets lists, NaN and infinity null, and what JSON
-    has no word for, dates and arrays and the like, its text. What is nested deeper than `DEEPEST` is left out.
+    has no word for, dates and arrays and the like, its text. What is nested too deep, or in itself, is left
+    out; `inside` is for the function's own calls.
     """
     if value is None or isinstance(value, (bool, int)):
         return value.value if isinstance(value, Enum) else value
@@ -38,18 +39,17 @@ def plain(value: Any, depth: int = 0) -> Any:
         return value.value
     if isinstance(value, str):
         return value
-    if depth >= DEEPEST:
+    if len(inside) >= DEEPEST or id(value) in inside:
         return "..."
+    deeper = (*inside, id(value))
     if isinstance(value, Mapping):
-        return {str(plain(key)): plain(item, depth + 1) for key, item in value.items()}
+        return {str(plain(key)): plain(item, deeper) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item, depth + 1) for item in value]
+        return [plain(item, deeper) for item in value]
     if hasattr(value, "to_json"):
         return value.to_json()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: plain(getattr(value, field.name), depth + 1) for field in dataclasses.fields(value)
-        }
+        return {field.name: plain(getattr(value, field.name), deeper) for field in dataclasses.fields(value)}
     return _text(value)
 
 

@@ -15,6 +15,10 @@ from crag_dspy.state.arguments import check_choice, check_flag, check_number, ch
 # Takes the setting's name and a value, and gives the value back, or raises `ConfigError`.
 Rule = Callable[[str, Any], Any]
 
+# Seconds: a grader of billions of parameters may need minutes for long pages on a CPU; what needs longer hangs.
+TIME_LIMIT = 600.0
+A_DAY = 86_400.0
+
 
 class Tunable(Parameter):
     """The base of settings: a dataclass with a rule a field, so that a bad value never gets in."""

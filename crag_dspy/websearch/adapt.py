@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import SearchResponseError
 from crag_dspy.live.held import Held
+from crag_dspy.live.notes import note
 from crag_dspy.passages import TEXT_FIELDS, Passage, as_passages
 from crag_dspy.retrievers.calling import CallShape, call_shape, finished, is_async
 from crag_dspy.state.arguments import check_whole
@@ -89,7 +90,7 @@ def read_results(reply: Any) -> list[Passage]:
     if isinstance(items, Sequence) and not isinstance(items, str):
         items = [_page(item) if isinstance(item, Mapping) else item for item in items]
     try:
-        return as_passages(items)
+        return as_passages(items, note)
     except TypeError as error:
         raise SearchResponseError(f"the web search returned something else than pages: {error}") from error
 

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from crag_dspy.errors import SearchResponseError
+from crag_dspy.live.notes import note
 from crag_dspy.passages import Passage
 from crag_dspy.websearch.query import cut_at_word
 
@@ -31,16 +32,19 @@ def passages_from(
     service's order otherwise.
 
     Raises:
-        SearchResponseError: a result is not an object.
+        SearchResponseError: no result is an object; one among others is left out, and noted.
     """
-    pages = [_page(result, page_chars) for result in results]
+    objects = [result for result in results if isinstance(result, Mapping)]
+    if others := [type(result).__name__ for result in results if not isinstance(result, Mapping)]:
+        if not objects:
+            raise SearchResponseError(f"A search result must be an object, got {others[0]}.")
+        note(f"{len(others)} of {len(results)} search results are no objects ({others[0]}), left out")
+    pages = [_page(result, page_chars) for result in objects]
     kept = sorted((page for page in pages if page is not None), key=lambda page: not _is_of(page.url, prefer))
     return _within(kept, total_chars)
 
 
-def _page(result: Any, page_chars: int) -> Passage | None:
-    if not isinstance(result, Mapping):
-        raise SearchResponseError(f"A search result must be an object, got {type(result).__name__}.")
+def _page(result: Mapping[str, Any], page_chars: int) -> Passage | None:
     url, snippet, page = _text(result, "url"), _text(result, "content"), _text(result, "raw_content")
     whole = page or snippet
     if _scheme(url) not in ("http", "https") or not whole:

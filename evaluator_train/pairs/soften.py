@@ -76,9 +76,9 @@ def judge_named(name: str, labelled: Sequence[Pair]) -> Judge:
 
         judge: Judge = TokenJudge(name.removeprefix(TOKENS), labelled)
         return judge
-    from crag_dspy.evaluator_train.measuring.named_graders import named_grader
+    from crag_dspy.graders.adapt import as_grader
 
-    return grader_judge(named_grader(name))
+    return grader_judge(as_grader(name))
 
 
 def grader_judge(grader: Grader) -> Judge:

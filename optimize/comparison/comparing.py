@@ -36,6 +36,7 @@ from crag_dspy.optimize.metrics.objective import metric_name
 from crag_dspy.optimize.report.contents import COMPARISON
 from crag_dspy.optimize.report.page import write_report
 from crag_dspy.optimize.runs.evaluation import Evaluation, evaluate
+from crag_dspy.optimize.runs.failing import IN_A_ROW
 from crag_dspy.optimize.runs.folder import pretty
 from crag_dspy.optimize.statistics.intervals import (
     Interval,
@@ -60,6 +61,7 @@ def compare(
     seeds: Sequence[int] = (0,),
     run: str | Path | None = None,
     threads: int | None = None,
+    stop_after: int | None = IN_A_ROW,
     seed: int = 0,
     level: float = 0.95,
     progress: bool | None = None,
@@ -80,6 +82,7 @@ def compare(
             which `local_lm` derives its random numbers and by which DSPy's cache keeps replies apart. A question's
             values are means over them. That needs a temperature above 0: at 0 all seeds say the same.
         run: a folder with one run a system, so that a comparison that was interrupted goes on.
+        stop_after: so many failures in a row of one system end the comparison; see `evaluate`.
         seed, level: of the intervals and tests.
         report: write the tables and the page into `run`; False keeps the answers alone.
 
@@ -104,6 +107,7 @@ def compare(
                     measures,
                     run=None if run is None else folder_of(run, name, sample or None),
                     threads=threads,
+                    stop_after=stop_after,
                     traces=True,
                     seed=seed,
                     progress=progress,
@@ -191,6 +195,10 @@ def _system(
     first = evaluations[0]
     has_answer = answerable(first)
     every = [True] * len(has_answer)
+    worked = [share < 1 for share in values["failed"]]
+    both = (
+        worked if baseline is None else [a and b < 1 for a, b in zip(worked, baseline["failed"], strict=True)]
+    )
 
     def mean(measure: str, chosen: Sequence[bool] = every) -> Interval | None:
         some = _chosen(values[measure], chosen)
@@ -208,12 +216,18 @@ def _system(
         return interval
 
     n = len(first.rows)
-    silent, answered = sum(values["abstained"]), sum(values["answered"])
-    nothing = _chosen(values["abstained"], [not some for some in has_answer])
-    relative = {
-        measure: None if baseline is None else _relative(sum(baseline[key]), sum(values[key]))
-        for measure, key in _RELATIVE.items()
-    }
+    silent, answered = _chosen(values["abstained"], worked), sum(values["answered"])
+    nothing = _chosen(
+        values["abstained"], [ok and not some for ok, some in zip(worked, has_answer, strict=True)]
+    )
+    read = _chosen(values["context_tokens"], worked)
+
+    def relative(measure: str, chosen: Sequence[bool] = every) -> float | None:
+        if baseline is None:
+            return None
+        before, after = (sum(_chosen(one[measure], chosen)) for one in (baseline, values))
+        return after / before - 1 if before else None
+
     return System(
         name=name,
         quality=surely(mean("quality")),
@@ -222,25 +236,22 @@ def _system(
         answerable_change=change("quality", has_answer),
         coverage=surely(mean("covered")),
         coverage_change=change("covered"),
-        hallucination=surely(mean("hallucinated")),
-        hallucination_change=change("hallucinated"),
-        abstained=silent / n,
+        hallucination=mean("hallucinated", worked),
+        hallucination_change=change("hallucinated", both),
+        abstained=sum(silent) / len(silent) if silent else None,
         declined_rightly=sum(nothing) / len(nothing) if nothing else None,
         unsupported=sum(values["unsupported"]) / answered if answered else None,
-        context_tokens=sum(values["context_tokens"]) / n,
-        relative=relative,
+        context_tokens=sum(read) / len(read) if read else 0.0,
+        relative={
+            "coverage": relative("covered"),
+            "hallucination": relative("hallucinated", both),
+            "context_tokens": relative("context_tokens", both),
+        },
         actions=dict(Counter(row["action"] for row in first.rows if row["action"])),
         by_seed=tuple(one.interval(metric).mean for one in evaluations),
         **{cost: sum(values[cost]) / n for cost in (*COSTS, "cached")},
         failures=sum(len(one.failures) for one in evaluations),
     )
-
-
-_RELATIVE = {"coverage": "covered", "hallucination": "hallucinated", "context_tokens": "context_tokens"}
-
-
-def _relative(before: float, after: float) -> float | None:
-    return after / before - 1 if before else None
 
 
 def _chosen(values: Sequence[float], chosen: Sequence[bool]) -> list[float]:

@@ -40,7 +40,20 @@ class Curves(Plain):
         for title, points in (("left out", self.removal), ("decoys", self.decoys)):
             if points:
                 blocks.append(_aligned([[title, *(_shown(x) for x in points)], *_lines(points)]))
-        return "\n\n".join([*blocks, *self.kept_lines()])
+        return "\n\n".join([*blocks, *self.kept_lines(), *self.failure_lines()])
+
+    def failure_lines(self) -> list[str]:
+        """Which systems failed on some questions, and where."""
+        failed = [
+            f"{one.name} {one.failures} at {_shown(at)} {change}"
+            for change, points in (("left out", self.removal), ("decoys", self.decoys))
+            for at, systems in points.items()
+            for one in systems
+            if one.failures
+        ]
+        if not failed:
+            return []
+        return [f"failed: {', '.join(failed)}; they count as not right, and are asked again the next time"]
 
     def kept_lines(self) -> list[str]:
         """How much of its quality each system keeps at the highest rate."""
@@ -71,7 +84,7 @@ class Curves(Plain):
                     *_lines(points),
                 ]
                 parts.append("\n".join("| " + " | ".join(row) + " |" for row in rows))
-        return "\n\n".join([*parts, *self.kept_lines()])
+        return "\n\n".join([*parts, *self.kept_lines(), *self.failure_lines()])
 
     def to_json(self) -> dict[str, Any]:
         def points(of: Mapping[Any, Any], name: str) -> list[dict[str, Any]]:
@@ -94,10 +107,11 @@ class Curves(Plain):
                 for one in systems:
                     more = (
                         one.coverage.mean,
-                        one.hallucination.mean,
+                        None if one.hallucination is None else one.hallucination.mean,
                         one.abstained,
                         one.context_tokens,
                         one.searches,
+                        one.failures,
                     )
                     quality = one.quality
                     row = [name, at, one.name, quality.mean, quality.low, quality.high, *more]
@@ -105,7 +119,7 @@ class Curves(Plain):
         return text.getvalue()
 
 
-_MORE = ("coverage", "hallucination", "abstained", "context_tokens", "searches")
+_MORE = ("coverage", "hallucination", "abstained", "context_tokens", "searches", "failures")
 
 
 def write_curves(curves: Curves, folder: Path) -> None:

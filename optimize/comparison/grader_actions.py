@@ -23,7 +23,9 @@ from crag_dspy.corrective import CorrectiveRetriever, titled
 from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.optimize.comparison.comparing import folder_of
 from crag_dspy.optimize.metrics.answers import action_accuracy
-from crag_dspy.optimize.runs.evaluation import check_devset
+from crag_dspy.optimize.runs.asking import paid_for
+from crag_dspy.optimize.runs.checks import check_devset
+from crag_dspy.optimize.runs.failing import IN_A_ROW, InARow
 from crag_dspy.optimize.runs.fingerprints import devset_digest, example_key, program_identity
 from crag_dspy.optimize.runs.folder import METRICS, Run, pretty
 from crag_dspy.optimize.runs.pool import run_each
@@ -49,14 +51,15 @@ class GraderActions(Plain):
     """One grader on some questions.
 
     Attributes:
-        accuracy: of the triggered action, with AMBIGUOUS as one half; `change` is the paired difference to the first
-            grader, None for the first.
+        accuracy: of the triggered action, with AMBIGUOUS as one half and a question that failed as nothing; `change` is
+            the paired difference to the first grader, None for the first.
         strict: share of the questions with exactly the right action.
-        actions: questions by triggered action.
+        actions: questions by triggered action, without those that failed.
         separation: how often a question whose passages answer it has a higher best score than one whose do not (ties
             count one half): 1 is perfect, 0.5 is chance; None without both kinds.
-        unjudged: texts that the grader could not judge, also on the `failures` questions, where it or retrieval raised.
-        seconds: a question on average.
+        unjudged: texts that the grader could not judge.
+        failures: questions on which it, or retrieval, raised: nothing was decided. They are tried again the next time.
+        seconds: a question that did not fail on average.
     """
 
     SHOWN: ClassVar[str] = (
@@ -117,6 +120,7 @@ _HEADER = [
     "separation",
     "thresholds",
     "seconds",
+    "failed",
 ]
 
 
@@ -131,6 +135,7 @@ def _cells(one: GraderActions) -> list[str]:
         "-" if one.separation is None else f"{one.separation:.3f}",
         f"{cuts.lower:.2f}, {cuts.upper:.2f}{' (tuned)' if one.tuned else ''}",
         f"{one.seconds:.3f}",
+        str(one.failures),
     ]
 
 
@@ -145,6 +150,7 @@ def compare_graders(
     tune_on: Sequence[dspy.Example] | None = None,
     run: str | Path | None = None,
     threads: int | None = None,
+    stop_after: int | None = IN_A_ROW,
     seed: int = 0,
     level: float = 0.95,
     progress: bool | None = None,
@@ -159,6 +165,7 @@ def compare_graders(
         tune_on: questions on which the best thresholds of every grader are found, exactly; grading alone is needed
             for that. Without them a grader has those it suggests.
         run: a folder with one run a grader: a comparison that was interrupted goes on.
+        stop_after: so many questions in a row on which a grader or retrieval raises end the comparison; None: none do.
 
     Raises:
         ConfigError: no grader, or questions that do not say what is relevant; before any is graded.
@@ -174,13 +181,18 @@ def compare_graders(
     for name, grader in graders.items():
         parts = CorrectiveRetriever(crag.corrective.retrieve.part, grader, k=crag.settings.k)
         folder = None if run is None else folder_of(run, name)
-        options: dict[str, Any] = {"threads": threads, "progress": progress, "fresh": fresh}
+        options: dict[str, Any] = {
+            "threads": threads,
+            "stop_after": stop_after,
+            "progress": progress,
+            "fresh": fresh,
+        }
         rows = _graded(parts, devset, run=folder, **options)
         cuts = _own_thresholds(crag, parts)
         if tune_on is not None:
             tuning = None if folder is None else folder / TUNING
             same = tune_on is devset  # graded already, which may have cost LM calls
-            cuts = _best(rows if same else _graded(parts, tune_on, run=tuning, **options), policy)
+            cuts = _best(rows if same else _graded(parts, tune_on, run=tuning, **options), policy) or cuts
         one, right = _judged(name, rows, cuts, tune_on is not None, policy, first, level, seed)
         found.append(one)
         first = first or right
@@ -206,6 +218,7 @@ def _graded(
     *,
     run: Path | None,
     threads: int | None,
+    stop_after: int | None,
     progress: bool | None,
     fresh: bool,
 ) -> list[dict[str, Any]]:
@@ -218,10 +231,18 @@ def _graded(
         if not name.startswith("settings.") or name == _K
     }
     with Run.open(run, "grading", identity, data=data, fresh=fresh) as opened:
+        in_a_row = InARow(stop_after, run)
         known = {row["key"] for row in opened.rows if not row["error"]}
         missing = [key for key in keyed if key not in known]
+
+        def grade(key: str) -> None:
+            with paid_for():
+                row = _row(key, keyed[key], parts)
+            opened.append(row)
+            in_a_row.saw(row)
+
         run_each(
-            lambda key: opened.append(_row(key, keyed[key], parts)),
+            grade,
             missing,
             threads=threads,
             progress=progress,
@@ -246,7 +267,7 @@ def _row(key: str, example: dspy.Example, parts: CorrectiveRetriever) -> dict[st
         if passages:
             scores = parts.grade(question=example.question, texts=[titled(p, p.text) for p in passages])
     except Exception as raised:  # noqa: BLE001 - one question can never end a batch; it is tried again the next time
-        scores, error = [None] * len(passages or ()), cause_of(raised)
+        scores, error = [None] * len(passages or ()), cause_of(raised, parts)
     seconds = time.perf_counter() - start
     right = {action.value: _worth(example, action, passages) for action in Action}
     return {
@@ -272,9 +293,13 @@ def _own_thresholds(crag: CRAG, parts: CorrectiveRetriever) -> Thresholds:
     return crag.settings.thresholds if same else parts.settings.thresholds
 
 
-def _best(rows: Sequence[Mapping[str, Any]], policy: Policy) -> Thresholds:
-    outcomes = [{action: row["right"][action.value] for action in Action} for row in rows]
-    best = best_thresholds([row["scores"] for row in rows], outcomes, policy)
+def _best(rows: Sequence[Mapping[str, Any]], policy: Policy) -> Thresholds | None:
+    """The best thresholds on the questions that did not fail; None when all did."""
+    graded = [row for row in rows if not row["error"]]
+    if not graded:
+        return None
+    outcomes = [{action: row["right"][action.value] for action in Action} for row in graded]
+    best = best_thresholds([row["scores"] for row in graded], outcomes, policy)
     return Thresholds(best.upper, best.lower)
 
 
@@ -288,8 +313,11 @@ def _judged(
     level: float,
     seed: int,
 ) -> tuple[GraderActions, list[float]]:
-    taken = [decide(row["scores"], cuts, policy) for row in rows]
-    right = [row["right"][action.value] for row, action in zip(rows, taken, strict=True)]
+    taken = [None if row["error"] else decide(row["scores"], cuts, policy) for row in rows]
+    right = [
+        0.0 if action is None else row["right"][action.value] for row, action in zip(rows, taken, strict=True)
+    ]
+    graded = [row for row in rows if not row["error"]]
     return (
         GraderActions(
             name=name,
@@ -298,11 +326,11 @@ def _judged(
             accuracy=mean_interval(right, level=level, seed=seed),
             change=None if first is None else paired_difference(first, right, level=level, seed=seed),
             strict=sum(value == 1 for value in right) / len(right),
-            actions=dict(Counter(action.value for action in taken)),
-            separation=_separation(rows),
-            unjudged=sum(score is None for row in rows for score in row["scores"]),
-            failures=sum(row["error"] is not None for row in rows),
-            seconds=sum(row["seconds"] for row in rows) / len(rows),
+            actions=dict(Counter(action.value for action in taken if action is not None)),
+            separation=_separation(graded),
+            unjudged=sum(score is None for row in graded for score in row["scores"]),
+            failures=len(rows) - len(graded),
+            seconds=sum(row["seconds"] for row in graded) / len(graded) if graded else 0.0,
         ),
         right,
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.baselines import NoRetrieval
-from crag_dspy.errors import ConfigError
+from crag_dspy.errors import ConfigError, RetrieverError, cause_of
 from crag_dspy.optimize.comparison.changed_retrieval import (
     Degraded,
     answering,
@@ -27,13 +27,16 @@ from crag_dspy.optimize.comparison.estimating import CompareEstimate, estimate_c
 from crag_dspy.optimize.comparison.systems import systems_of
 from crag_dspy.optimize.metrics.measures import CountTokens, unsupported
 from crag_dspy.optimize.metrics.objective import metric_name
-from crag_dspy.optimize.runs.evaluation import Evaluation, check_devset, evaluate
+from crag_dspy.optimize.runs.checks import check_devset
+from crag_dspy.optimize.runs.evaluation import Evaluation, evaluate
+from crag_dspy.optimize.runs.failing import IN_A_ROW
 from crag_dspy.optimize.runs.fingerprints import example_key
 from crag_dspy.state.arguments import check_number, check_whole
 
 if TYPE_CHECKING:
     import dspy
 
+    from crag_dspy.contracts import Retriever
     from crag_dspy.crag import CRAG
     from crag_dspy.optimize.comparison.table import System
 
@@ -54,6 +57,7 @@ class Robustness:
 
     Raises:
         ConfigError: no rate, one out of range, or a bad devset.
+        RetrieverError: the retriever failed on a question: what answers it is what is left out, so it must be known.
     """
 
     def __init__(
@@ -73,7 +77,7 @@ class Robustness:
         source = crag.corrective.retrieve.part
         most = max((_read_by(name, crag.settings.k) for name in names), default=0) + max(decoys, default=0)
         # As deep as anything is read when what answers is left out, or a decoy is looked for.
-        found = [answering(example, source, 2 * most) for example in devset]
+        found = [_answering(example, source, 2 * most) for example in devset]
         pairs = list(zip(devset, found, strict=True))
         self.whole = [changed(example, [], names) for example, names in pairs]
         self.at = {
@@ -126,6 +130,7 @@ class Robustness:
         count_tokens: CountTokens | None = None,
         support: Callable[..., float] = unsupported,
         threads: int | None = None,
+        stop_after: int | None = IN_A_ROW,
         progress: bool | None = None,
         fresh: bool = False,
         level: float = 0.95,
@@ -134,7 +139,7 @@ class Robustness:
         """Make the runs that are missing, and the curves.
 
         Args:
-            metric, count_tokens, support, threads, progress, fresh, level: as in `compare`.
+            metric, count_tokens, support, threads, stop_after, progress, fresh, level: as in `compare`.
             first: ask only so many of what each system is asked, and return None: to see what one takes.
         """
         measures = measures_of(metric, support, count_tokens)
@@ -147,6 +152,7 @@ class Robustness:
                     measures,
                     run=None if self.run is None else folder_of(self.run / _place(count), name),
                     threads=threads,
+                    stop_after=stop_after,
                     traces=True,
                     seed=self.seed,
                     progress=progress,
@@ -176,6 +182,15 @@ class Robustness:
 
     def _folder(self, count: int) -> Path | None:
         return None if self.run is None else self.run / _place(count)
+
+
+def _answering(example: dspy.Example, source: Retriever, k: int) -> list[str]:
+    try:
+        return answering(example, source, k)
+    except Exception as error:
+        raise RetrieverError(
+            f"the retriever failed on {example.question!r}, before any system was asked: {cause_of(error, source)}"
+        ) from error
 
 
 def _degraded(systems: Mapping[str, dspy.Module]) -> dict[str, dspy.Module]:

@@ -66,28 +66,13 @@ def _made(crag: CRAG, name: str, tuned: Mapping[str, Mapping[str, float]]) -> Ma
 
 def _graded(crag: CRAG, name: str, tuned: Mapping[str, Mapping[str, float]]) -> CRAG:
     grader = GRADERS[name]
-    made: CRAG = with_grader(crag, grader_of(grader), **tuned.get(grader, {}))
+    made: CRAG = with_grader(crag, grader, **tuned.get(grader, {}))
     return made
 
 
 def other_graders(names: Sequence[str]) -> list[str]:
     """What the graders are called that the systems of these names have in place of the program's."""
     return [grader for name, grader in GRADERS.items() if "graders" in names or _dashed(name) in names]
-
-
-def grader_of(name: str) -> Any:
-    """A grader by what the command line calls it: "lm", "embedding", or what `as_grader` reads ("mini", a folder)."""
-    from crag_dspy.graders.adapt import as_grader
-
-    if name == "lm":
-        from crag_dspy.graders.lm import LMGrader
-
-        return LMGrader()
-    if name == "embedding":
-        from crag_dspy.graders.embedding import EmbeddingGrader
-
-        return EmbeddingGrader()
-    return as_grader(name)
 
 
 def _self_corrected(crag: CRAG) -> SelfCRAG:

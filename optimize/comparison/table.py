@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class System(Plain):
     """One system's results. Shares are of all questions unless it says otherwise; differences are paired, to the
-    first system on the same questions, and None for the first.
+    first system on the same questions, and None for the first. What is said of answers is of the questions that did not
+    fail (with a difference: in neither system), and None when all did.
 
     Attributes:
         quality: right answers: the mean of the metric, with its bootstrap interval. Where no document answers a
@@ -25,19 +26,21 @@ class System(Plain):
         answerable: the same over the questions that a document answers: the paper's accuracy, for which an
             abstention is wrong. None when there are no such questions.
         coverage: answered, and right.
-        hallucination: answered, and wrong, or not supported by what the language model read.
-        abstained: share of the questions it declined to answer.
-        declined_rightly: the same of the questions that no document answers; None when there are none.
+        hallucination: of the questions that did not fail: answered, and wrong, or not supported by what the language
+            model read.
+        abstained: share of the questions that did not fail which it declined to answer.
+        declined_rightly: the same of those that no document answers; None when there are none.
         unsupported: share of the answers it gave that do not stand in what the language model read; None when it gave
             none.
-        context_tokens: what the model read, a question on average.
+        context_tokens: what the model read, a question that did not fail on average.
         relative: of coverage, hallucination and context_tokens: the change to the first system, -0.5 for half of it;
             None where the first has 0.
         actions: questions by action, of the first seed; empty for a system that takes none.
         by_seed: the quality of every seed.
         searches, lm_calls, tokens, seconds: a question on average.
         cached: of the lm_calls, those that DSPy's cache answered; their tokens and seconds are not counted.
-        failures: questions on which it failed; they are wrong, and neither covered nor hallucinated.
+        failures: questions that failed, over all seeds; they are not right, and neither covered, hallucinated nor
+            declined. The same comparison asks them again.
     """
 
     name: str
@@ -47,9 +50,9 @@ class System(Plain):
     answerable_change: PairedDifference | None
     coverage: Interval
     coverage_change: PairedDifference | None
-    hallucination: Interval
+    hallucination: Interval | None
     hallucination_change: PairedDifference | None
-    abstained: float
+    abstained: float | None
     declined_rightly: float | None
     unsupported: float | None
     context_tokens: float
@@ -85,6 +88,12 @@ class Comparison(Plain):
     name: str = field(default="", compare=False)
 
     @property
+    def failures(self) -> int:
+        """Questions that failed, of all systems."""
+        few = 0 if self.few is None else self.few.failures
+        return sum(one.failures for one in self.systems) + few
+
+    @property
     def title(self) -> str:
         nothing = (
             f" ({self.unanswerable} of them without an answer in any document)" if self.unanswerable else ""
@@ -102,8 +111,7 @@ class Comparison(Plain):
                 parts.append("  ".join([name.ljust(widths[0]), *aligned]))
             parts.append("")
         parts[-1] = f"context in {self.unit}"
-        if note := self._cache_note():
-            parts.append(note)
+        parts += self._notes()
         return "\n".join(parts) if self.few is None else "\n".join([*parts, "", str(self.few)])
 
     def markdown(self) -> str:
@@ -112,11 +120,20 @@ class Comparison(Plain):
         for header, rows in self._tables():
             lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
             parts.append("\n".join("| " + " | ".join(row) + " |" for row in lines))
-        if note := self._cache_note():
-            parts.append(f"{note[0].upper()}{note[1:]}.")
+        parts += [f"{note[0].upper()}{note[1:]}." for note in self._notes()]
         if self.few is not None:
             parts.append(self.few.markdown())
         return "\n\n".join(parts)
+
+    def _notes(self) -> list[str]:
+        return [note for note in (self._failure_note(), self._cache_note()) if note]
+
+    def _failure_note(self) -> str:
+        failed = ", ".join(f"{one.name} {one.failures}" for one in self.systems if one.failures)
+        return failed and (
+            f"failed: {failed}; these questions count as not right, hallucination and abstention are of the others; "
+            "run the same again to ask them again"
+        )
 
     def _cache_note(self) -> str:
         """Whose seconds are too few, when some replies took none."""
@@ -144,6 +161,7 @@ _ANSWERS = [
     "hallucination",
     "abstained",
     "of unanswerable",
+    "failed",
 ]
 _COSTS = [
     "system",
@@ -153,7 +171,6 @@ _COSTS = [
     "searches",
     "seconds",
     "unsupported answers",
-    "failed",
 ]
 _ORDER = (Action.CORRECT, Action.INCORRECT, Action.AMBIGUOUS)
 
@@ -169,9 +186,12 @@ def _answers(system: System) -> list[str]:
         "-" if system.answerable is None else str(system.answerable),
         _difference(system.answerable_change),
         f"{system.coverage.mean:.1%}{_relative(system, 'coverage')}",
-        f"{system.hallucination.mean:.1%}{_relative(system, 'hallucination')}",
-        f"{system.abstained:.1%}",
+        "-"
+        if system.hallucination is None
+        else f"{system.hallucination.mean:.1%}{_relative(system, 'hallucination')}",
+        "-" if system.abstained is None else f"{system.abstained:.1%}",
         "-" if system.declined_rightly is None else f"{system.declined_rightly:.1%}",
+        str(system.failures),
     ]
 
 
@@ -187,7 +207,6 @@ def _costs(system: System) -> list[str]:
         f"{system.searches:.2f}",
         f"{system.seconds:.2f}",
         "-" if system.unsupported is None else f"{system.unsupported:.1%}",
-        str(system.failures),
     ]
 
 

@@ -10,7 +10,6 @@ that the question has no answer in the documents: then the right thing to do is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from crag_dspy.actions import Action
@@ -26,15 +25,15 @@ from crag_dspy.optimize.metrics.observed import (
     passages_of,
     texts_of,
 )
-from crag_dspy.optimize.metrics.score import Score
+from crag_dspy.optimize.metrics.score import Metric, Score
+from crag_dspy.optimize.metrics.unless_failed import unless_failed
 from crag_dspy.text.common_words import COMMON_WORDS
 from crag_dspy.text.matching import contains_answer, found_answer, normalize, phrases
 from crag_dspy.text.matching import token_f1 as f1_of
 from crag_dspy.text.replies import read_choice, read_choices, read_truth, uncited
 
-Metric = Callable[..., Any]
 
-
+@unless_failed
 def contains(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
@@ -50,6 +49,7 @@ def contains(
     return _judged(right, f"{shortened(answer)} has no substring {_one_of(golds)}.", pred, golds, pred_name)
 
 
+@unless_failed
 def contains_word(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
@@ -67,11 +67,11 @@ def contains_word(
     return _judged(right, f"{shortened(answer)} does not contain {_one_of(golds)}.", pred, golds, pred_name)
 
 
+@unless_failed
 def exact_match(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
-    """1 when the answer is a gold answer, after SQuAD's normalisation: case, punctuation, articles,
-    spaces."""
+    """1 when the answer is a gold answer, after SQuAD's normalisation: case, punctuation, articles, spaces."""
     golds = gold_answers(example)
     if not golds:
         return _should_abstain(pred, pred_name)
@@ -80,11 +80,11 @@ def exact_match(
     return _judged(right, f"{shortened(answer)} is not exactly {_one_of(golds)}.", pred, golds, pred_name)
 
 
+@unless_failed
 def token_f1(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
-    """SQuAD's F1 between the answer's tokens and the best fitting gold answer's; characters in Chinese and
-    the like."""
+    """SQuAD's F1 between the answer's tokens and the best fitting gold answer's; characters in Chinese and the like."""
     golds = gold_answers(example)
     if not golds:
         return _should_abstain(pred, pred_name)
@@ -100,6 +100,7 @@ def token_f1(
     return Score(score=value, feedback=explain(verdict, pred, golds, pred_name))
 
 
+@unless_failed
 def choice_accuracy(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
@@ -113,7 +114,7 @@ def choice_accuracy(
     if not wanted:
         raise ConfigError(f"the gold answer {_one_of(golds)} is none of the choices {listed(list(choices))}")
     answer = answer_of(pred)
-    chosen = read_choice(uncited(answer), choices)
+    chosen = read_choice(answer, choices)
     label = min(wanted)
     told = f"{label} ({choices[label]})"
     if chosen is None:
@@ -125,6 +126,7 @@ def choice_accuracy(
     return _judged(chosen in wanted, verdict, pred, [choices[label]], pred_name)
 
 
+@unless_failed
 def claim_accuracy(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
@@ -145,6 +147,7 @@ def claim_accuracy(
     )
 
 
+@unless_failed
 def grounded(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
@@ -178,6 +181,7 @@ def grounded(
     )
 
 
+@unless_failed
 def abstention(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
@@ -189,6 +193,7 @@ def abstention(
     return _judged(not abstained(pred), verdict, pred, golds, pred_name)
 
 
+@unless_failed
 def action_accuracy(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:

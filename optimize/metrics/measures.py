@@ -6,7 +6,8 @@
     abstained       it said that the evidence is not there
 
 so that covered + hallucinated + abstained is 1 for every question, but for the answers that are right and yet not
-supported: guessed from memory. Those count as covered AND as hallucinated. A question that failed counts as none.
+supported: guessed from memory. Those count as covered AND as hallucinated. A question that failed counts as none: it is
+not right and not covered, and rates of hallucinated and abstained questions are those of the others.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.optimize.metrics.answers import grounded
-from crag_dspy.optimize.metrics.observed import abstained, answer_of, evidence_of, field_of
+from crag_dspy.optimize.metrics.observed import abstained, answer_of, evidence_of, failure_of, field_of
 from crag_dspy.text.matching import contains_answer, words
 from crag_dspy.text.replies import uncited
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 CountTokens = Callable[[str], int]
 UNIT = "words, and characters of scripts without spaces"
 RIGHT = 0.5  # of a metric in [0, 1]
+OF_ANSWERS = ("abstained", "hallucinated", "context_tokens")  # of the questions that did not fail
 COSTS = ("searches", "lm_calls", "tokens", "seconds")
 
 
@@ -38,7 +40,7 @@ def unsupported(example: Any, prediction: Any) -> float:
 
     So a free wording of what was read counts as unsupported too: it is a measure for short answers.
     """
-    if abstained(prediction):
+    if _says_nothing(prediction):
         return 0.0
     read = "\n".join([read_of(prediction), *(text for _, text in evidence_of(prediction))])
     return float(not contains_answer(read, uncited(answer_of(prediction))))
@@ -46,12 +48,16 @@ def unsupported(example: Any, prediction: Any) -> float:
 
 def unsupported_sentences(example: Any, prediction: Any) -> float:
     """1 where less than half of what a long answer says is in the evidence, by `metrics.grounded`."""
-    return 0.0 if abstained(prediction) else float(float(grounded(example, prediction)) < RIGHT)
+    return 0.0 if _says_nothing(prediction) else float(float(grounded(example, prediction)) < RIGHT)
 
 
 def never_unsupported(example: Any, prediction: Any) -> float:
     """0: "true" or "B" does not stand in any text, so only a wrong one is a hallucination."""
     return 0.0
+
+
+def _says_nothing(prediction: Any) -> bool:
+    return abstained(prediction) or failure_of(prediction) is not None
 
 
 class ContextTokens:
@@ -86,8 +92,11 @@ def measured(done: Evaluation, metric: str) -> dict[str, list[float]]:
         found[name] = done.scores(name)
     silent, groundless = found["abstained"], found["unsupported"]
     right = [value >= RIGHT for value in found["quality"]]
-    failed = [row["error"] is not None for row in done.rows]
-    answered = [not quiet and not lost for quiet, lost in zip(silent, failed, strict=True)]
+    found["failed"] = [float(row["error"] is not None) for row in done.rows]
+    answered = [not quiet and not lost for quiet, lost in zip(silent, found["failed"], strict=True)]
+    found["abstained"] = [
+        quiet * (1 - lost) for quiet, lost in zip(silent, found["failed"], strict=True)
+    ]  # not the failure score
     found["covered"] = [float(said and good) for said, good in zip(answered, right, strict=True)]
     found["hallucinated"] = [
         float(said and (not good or bool(bad)))
@@ -104,11 +113,25 @@ def measured(done: Evaluation, metric: str) -> dict[str, list[float]]:
 
 
 def averaged(each: Sequence[Mapping[str, list[float]]]) -> dict[str, list[float]]:
-    """The mean over seeds, question by question: seeds are no further questions, so intervals resample questions."""
+    """The mean over seeds, question by question: seeds are no further questions, so intervals resample questions.
+
+    What is measured of answers is the mean over the seeds in which the question did not fail, 0 where it always did.
+    """
+    worked = [[1 - lost for lost in one["failed"]] for one in each]
+    always = [[1.0] * len(one) for one in worked]
     return {
-        name: [sum(values) / len(values) for values in zip(*(one[name] for one in each), strict=True)]
+        name: _means([one[name] for one in each], worked if name in OF_ANSWERS else always)
         for name in each[0]
     }
+
+
+def _means(values: Sequence[Sequence[float]], weights: Sequence[Sequence[float]]) -> list[float]:
+    totals = [sum(of_question) for of_question in zip(*weights, strict=True)]
+    sums = [
+        sum(value * weight for value, weight in zip(said, weighed, strict=True))
+        for said, weighed in zip(zip(*values, strict=True), zip(*weights, strict=True), strict=True)
+    ]
+    return [found / total if total else 0.0 for found, total in zip(sums, totals, strict=True)]
 
 
 def answerable(done: Evaluation) -> list[bool]:

@@ -1,15 +1,17 @@
 """What can be read off a prediction, of `CRAG` or of any other DSPy program.
 
 A metric sees whatever program is being compared: a field that is not there is empty or None, never an error.
-A program that failed gives an empty prediction (Evaluate) or None (SIMBA).
+A program that raised gives an empty prediction (Evaluate) or None (SIMBA). One that says itself that it failed has the
+sentence of a refusal for an answer, and has not declined all the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from crag_dspy.actions import Action
-from crag_dspy.text.replies import is_abstention
+from crag_dspy.text.replies import is_abstention, reply_text
 
 
 def field_of(prediction: Any, name: str, default: Any = None) -> Any:
@@ -22,8 +24,8 @@ def field_of(prediction: Any, name: str, default: Any = None) -> Any:
 
 
 def answer_of(prediction: Any) -> str:
-    answer = field_of(prediction, "answer")
-    return "" if answer is None else str(answer).strip()
+    """The answer alone: the thinking and the markers that a program lets through are no part of it."""
+    return reply_text(field_of(prediction, "answer"), "answer")
 
 
 def action_of(prediction: Any) -> Action | None:
@@ -34,10 +36,25 @@ def action_of(prediction: Any) -> Action | None:
         return None
 
 
+def failure_of(prediction: Any) -> str | None:
+    """Why the program could not answer, in its own words; None where it answered or declined."""
+    failed = field_of(prediction, "failed")
+    return str(failed) if failed else None
+
+
+def faults_of(prediction: Any) -> str | None:
+    """The parts that did not work while it answered, each with its cause; None where all did."""
+    faults = field_of(field_of(prediction, "trace"), "faults")
+    return (
+        "; ".join(f"{part}: {cause}" for part, cause in faults.items())
+        if isinstance(faults, Mapping) and faults
+        else None
+    )
+
+
 def abstained(prediction: Any) -> bool:
-    """Whether the program declined to answer: it found no evidence, or its answer says that it does not
-    know."""
-    return is_abstention(answer_of(prediction))
+    """Whether the program declined to answer: it found no evidence, or its answer says that it does not know."""
+    return failure_of(prediction) is None and is_abstention(answer_of(prediction))
 
 
 def evidence_of(prediction: Any) -> list[tuple[str, str]]:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from crag_dspy.actions import POLICIES, Action
-from crag_dspy.errors import ConfigError
+from crag_dspy.errors import ConfigError, CragError, cause_of
 from crag_dspy.optimize.metrics.costs import Cost
 from crag_dspy.optimize.metrics.objective import Prices
 from crag_dspy.optimize.prompts.folder import CANDIDATE
 from crag_dspy.optimize.runs.folder import CONFIG, METRICS, RESULTS, read_rows
 from crag_dspy.optimize.thresholds.exact import best_thresholds
+from crag_dspy.state.plain import plain
 from crag_dspy.text.matching import contains_answer
 
 Row = dict[str, Any]
@@ -29,9 +30,20 @@ def report_data(folder: str | Path) -> Row:
     """Everything in the report of a run: of thresholds, of compiling, an evaluation or a comparison.
 
     Raises:
-        ConfigError: the folder holds no run, or one without results.
+        ConfigError: the folder holds no run, one without results, or one whose files were damaged.
     """
     path = Path(folder).expanduser()
+    try:
+        return plain(_contents(path))
+    except CragError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{path} is damaged: a file of it is not what a run writes ({cause_of(error)})"
+        ) from error
+
+
+def _contents(path: Path) -> Row:
     if (path / COMPARISON).exists():
         return _compared(path)
     config = _read(path / CONFIG)
@@ -267,11 +279,18 @@ def _read(path: Path) -> Row | None:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except ValueError as error:
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not JSON: {error}") from error
-    return found if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path} is damaged: it holds no object")
+    return found
 
 
 def _rows(folder: Path) -> list[Row]:
     path = folder / RESULTS
-    return read_rows(path) if path.exists() else []
+    try:
+        return read_rows(path) if path.exists() else []
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error

@@ -1,23 +1,23 @@
 """Evaluate a program: every question once, every metric on it, kept as it comes and resumed where it stopped.
 
-The score of a question is what `dspy.Evaluate` would give it: the metric's value, or `failure_score` when the
-program or the metric failed on it.
+The score of a question is what `dspy.Evaluate` would give it: the metric's value, or `failure_score` when it failed
+(`asking.py` says what that means). A failure is counted as one, is never an abstention, and is asked again when the
+evaluation is run again; several in a row stop it.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import dspy
-
-from crag_dspy.errors import ConfigError, cause_of
-from crag_dspy.optimize.metrics.costs import Cost, cost_of
-from crag_dspy.optimize.metrics.objective import metric_name
-from crag_dspy.optimize.metrics.observed import action_of, answer_of, field_of, strings_of
+from crag_dspy.errors import ConfigError
+from crag_dspy.optimize.metrics.costs import Cost
+from crag_dspy.optimize.metrics.score import Metric
+from crag_dspy.optimize.runs.asking import ask_program, described, judge_answer, paid_for
+from crag_dspy.optimize.runs.checks import Metrics, check_devset, named_metrics
+from crag_dspy.optimize.runs.failing import IN_A_ROW, InARow, failure_in
 from crag_dspy.optimize.runs.fingerprints import (
     devset_digest,
     example_key,
@@ -33,21 +33,20 @@ from crag_dspy.optimize.statistics.intervals import (
     paired_difference,
 )
 from crag_dspy.state.plain import plain
-from crag_dspy.usage import count_replies, track_calls
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-Metric = Callable[..., Any]
-Metrics = Metric | Sequence[Metric] | Mapping[str, Metric]
+    import dspy
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """What came out, a row a question in the order of the devset.
 
-    A row has `key`, `question`, `answers`, `answer`, `action`, `grounded`, `scores` and `feedback` by metric,
-    `cost`, `warnings`, `error` (None when all went well) and `trace` (None unless traces were kept).
+    A row has `key`, `question`, `answers`, `answer`, `failed` (what the program said of itself), `action`, `grounded`,
+    `scores` and `feedback` by metric, `cost`, `warnings`, `error` (why this is no result; None when all went well) and
+    `trace` (None unless traces were kept).
     """
 
     rows: list[dict[str, Any]]
@@ -97,7 +96,7 @@ class Evaluation:
 
     @property
     def failures(self) -> list[dict[str, Any]]:
-        """The rows that have an error."""
+        """The rows that failed: their scores are the failure score, and say nothing of the program."""
         return [row for row in self.rows if row["error"]]
 
     def to_json(self) -> dict[str, Any]:
@@ -109,6 +108,7 @@ class Evaluation:
             "actions": dict(Counter(row["action"] for row in self.rows if row["action"])),
             "cost": self.cost.to_json(),
             "failures": len(self.failures),
+            "causes": dict(Counter(row["error"] for row in self.failures).most_common(20)),
             "warnings": dict(told.most_common(20)),
         }
 
@@ -126,6 +126,7 @@ def evaluate(
     run: str | Path | None = None,
     threads: int | None = None,
     failure_score: float = 0.0,
+    stop_after: int | None = IN_A_ROW,
     traces: bool = False,
     fresh: bool = False,
     seed: int = 0,
@@ -140,16 +141,20 @@ def evaluate(
         run: a folder to keep results in. When it has results of this very program and metrics, only the
             questions that are missing, or failed, are asked.
         threads: None takes `dspy.settings.num_threads`.
-        failure_score: of a question on which the program or the metric failed. One question never ends the
-        batch. traces: keep the whole trace of every question (for reports).
+        failure_score: of a question that failed. One question never ends the batch.
+        stop_after: so many failures in a row do, of all questions or of those with one action: they are an outage, and
+            no answers to judge a program by. None: nothing does.
+        traces: keep the whole trace of every question (for reports).
         fresh: throw away what the folder has.
         seed: of the intervals.
         progress: a bar on stderr; None shows one on a terminal only.
         config: recorded with the run.
 
     Raises:
-        ConfigError: no questions, no metric, or examples that a metric cannot judge; before any question is
-        asked. StaleOutcomesError: the folder's results are of another program; the message says what changed.
+        ConfigError: no questions, no metric, or examples that a metric cannot judge; before any question is asked.
+        StaleOutcomesError: the folder's results are of another program; the message says what changed.
+        OutageError: see `stop_after`. BudgetSpentError: a cap (`cap.py`) refused a call. Both leave what was answered
+            before in the folder, and the same call goes on from there.
     """
     judges = named_metrics(metrics)
     check_devset(devset, judges.values())
@@ -164,12 +169,16 @@ def evaluate(
         data={"digest": devset_digest(devset), "questions": len(devset)},
         fresh=fresh,
     ) as opened:
-        known = {row["key"] for row in opened.rows if not row["error"]}
+        in_a_row = InARow(stop_after, run)
+        known = {row["key"] for row in opened.rows if failure_in(row) is None}
         missing = {key: example for key, example in zip(keys, devset, strict=True) if key not in known}
 
         def ask(item: tuple[str, dspy.Example]) -> None:
             key, example = item
-            opened.append(_row(key, example, program, judges, failure_score, traces))
+            with paid_for():
+                row = _row(key, example, program, judges, failure_score, traces)
+            opened.append(row)
+            in_a_row.saw(row)
 
         run_each(
             ask,
@@ -191,127 +200,6 @@ def evaluation_identity(program: dspy.Module, judges: Mapping[str, Metric]) -> d
     for name, judge in judges.items():
         identity |= {f"{part} ({name})": text for part, text in metric_identity(judge).items()}
     return identity
-
-
-def named_metrics(metrics: Metrics) -> dict[str, Metric]:
-    """Metrics by name, in order."""
-    if isinstance(metrics, Mapping):
-        named = {str(name): metric for name, metric in metrics.items()}
-    else:
-        each = [metrics] if callable(metrics) or isinstance(metrics, str) else list(metrics)
-        named = {metric_name(metric): metric for metric in each}
-        if len(named) < len(each):
-            raise ConfigError(
-                f"two metrics have one name ({', '.join(map(metric_name, each))}): pass name -> metric"
-            )
-    if not named:
-        raise ConfigError("metrics is empty: pass at least one metric")
-    for name, metric in named.items():
-        if not callable(metric):
-            raise ConfigError(
-                f"metric {name!r} must be callable, got {metric!r}: pass the function, not its name"
-            )
-    return named
-
-
-def check_metric(metric: Any) -> None:
-    """A metric is a function: a name would be "called" for every answer, and fail on each."""
-    if not callable(metric):
-        hint = f": pass metrics.{metric}, not its name" if isinstance(metric, str) else ""
-        raise ConfigError(f"metric must be a function, got {metric!r}{hint}")
-
-
-def check_devset(devset: Sequence[dspy.Example], metrics: Any = ()) -> None:
-    """Find examples that cannot be asked or judged before any money is spent on the others."""
-    if not isinstance(devset, Sequence):
-        raise ConfigError(f"devset must be a list of examples, got {type(devset).__name__}: pass list(...)")
-    if not devset:
-        raise ConfigError("devset is empty: at least one example is needed")
-    for metric in metrics:
-        check_metric(metric)
-    for i, example in enumerate(devset):
-        try:
-            asked = example.inputs().keys()
-        except (AttributeError, ValueError) as error:
-            raise ConfigError(f'devset[{i}] has no inputs: make it with .with_inputs("question")') from error
-        if not asked:
-            raise ConfigError(f'devset[{i}] has no inputs: make it with .with_inputs("question")')
-        for metric in metrics:
-            try:
-                metric(example, dspy.Prediction())
-            except ConfigError as error:
-                raise ConfigError(f"devset[{i}]: {error}") from error
-            except Exception:  # noqa: BLE001 - another's metric may need a field of a real prediction
-                continue
-
-
-@dataclass
-class Asked:
-    """One call of a program: what it gave, or how it failed, what it took, and how many LM replies came from DSPy's
-    cache, and so are not in what it took.
-    """
-
-    prediction: Any
-    error: str | None
-    cost: Cost
-    cached: int = 0
-
-
-def ask_program(program: dspy.Module, **inputs: Any) -> Asked:
-    """Call a program; an exception is a result too. Never raises, except on an interruption."""
-    start = time.perf_counter()
-    error = None
-    prediction = None
-    # A trace of its own: the global one would grow with every question.
-    with dspy.context(trace=[]), track_calls() as calls, count_replies() as replies:
-        try:
-            prediction = program(**inputs)
-        except Exception as raised:  # noqa: BLE001 - one question can never end a batch
-            error = cause_of(raised, program, limit=500)
-    entries = calls.entries
-    tokens = sum(
-        int(entry.get(kind) or 0) for entry in entries for kind in ("prompt_tokens", "completion_tokens")
-    )
-    seconds = round(time.perf_counter() - start, 4)
-    searches = cost_of(prediction).searches
-    cost = Cost(searches, len(entries), tokens, seconds)
-    return Asked(prediction, error, cost, max(0, replies.count - len(entries)))
-
-
-def judge_answer(
-    metric: Metric, example: dspy.Example, asked: Asked, failure_score: float
-) -> tuple[Any, float, str, str | None]:
-    """(result, value, feedback, error) of one metric; never raises."""
-    if asked.error is not None:
-        return None, failure_score, f"The program failed: {asked.error}", asked.error
-    try:
-        result = metric(example, asked.prediction)
-        value = float(result)
-    except Exception as raised:  # noqa: BLE001 - one question can never end a batch
-        error = f"{metric_name(metric)} failed: {cause_of(raised, metric, limit=500)}"
-        return None, failure_score, error, error
-    if value != value or abs(value) == float("inf"):
-        error = f"{metric_name(metric)} gave {value}"
-        return None, failure_score, error, error
-    return result, value, str(getattr(result, "feedback", "") or ""), None
-
-
-def described(example: dspy.Example, asked: Asked, traces: bool) -> dict[str, Any]:
-    """What every stored result says about a question and its answer."""
-    prediction = asked.prediction
-    action = action_of(prediction)
-    trace = field_of(prediction, "trace")
-    return {
-        "question": str(example.get("question", "")),
-        "answers": example.get("answers", example.get("answer")),
-        "answer": answer_of(prediction),
-        "action": action.value if action else None,
-        "grounded": field_of(prediction, "grounded"),
-        "warnings": strings_of(prediction, "warnings"),
-        "cost": asked.cost.to_json(),
-        "cached": asked.cached,
-        "trace": trace.to_json() if traces and hasattr(trace, "to_json") else None,
-    }
 
 
 def _row(

@@ -1,8 +1,7 @@
 """What an answer depends on, named part by part, so that a stored one can say why it no longer holds.
 
-An identity is a flat mapping from a name ("prompt generate", "settings.top_n", "part corrective.grade") to a
-short text. Two runs give the same answers when their identities agree, and where they differ the names say
-what changed.
+An identity is a flat mapping from a name ("prompt generate", "settings.top_n", "part corrective.grade") to a short
+text. Two runs give the same answers when their identities agree, and where they differ the names say what changed.
 """
 
 from __future__ import annotations
@@ -21,6 +20,9 @@ from crag_dspy.settings import Settings
 
 # Settings that only choose among actions: what each action answers does not depend on them.
 DECISION_SETTINGS = ("upper", "lower", "policy", "actions", "grader", "grader_fingerprint")
+
+# How long an answer may take is no part of what it says.
+TIME_LIMIT = "time_limit"
 
 # Of a language model's arguments, those that change what it says. Never its key or address.
 _LM_ARGUMENTS = (
@@ -80,7 +82,7 @@ def program_identity(program: dspy.Module, *, decisions: bool = True) -> dict[st
                 parameter.thresholds
             )  # set one after the other they may cross: told here, before any question is asked
             for field, value in parameter.to_json().items():
-                if decisions or field not in DECISION_SETTINGS:
+                if field != TIME_LIMIT and (decisions or field not in DECISION_SETTINGS):
                     identity[f"settings.{field}"] = str(value)
         elif isinstance(parameter, Parameter) and not isinstance(parameter, dspy.Predict):
             identity[f"parameter {name}"] = digest(_state(parameter))
@@ -167,7 +169,12 @@ def _state(parameter: Any) -> Any:
     if dump is None:
         return type(parameter).__qualname__
     accepts = "json_mode" in inspect.signature(dump).parameters
-    return dump(json_mode=True) if accepts else dump()
+    state = dump(json_mode=True) if accepts else dump()
+    return (
+        {name: value for name, value in state.items() if name != TIME_LIMIT}
+        if isinstance(state, Mapping)
+        else state
+    )
 
 
 def _source(metric: Callable[..., Any]) -> str:

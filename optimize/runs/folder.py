@@ -1,7 +1,7 @@
 """A run: one evaluation or optimization, with the folder of what came out of it.
 
-    config.json     kind, configuration, seed, identity (what the answers depend on), versions, digest of the
-    data results.jsonl   one line a result, on disk before the next one is begun
+    config.json     kind, configuration, seed, identity (what the answers depend on), versions, digest of the data
+    results.jsonl   one line a result, on disk before the next one is begun
     metrics.json    the summary, when the run is complete
     program.json    the program, where the run made one
     report.html     written by `report.py`
@@ -15,8 +15,10 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import sys
 import threading
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -39,6 +41,7 @@ CONFIG, RESULTS, METRICS, PROGRAM, REPORT = (
     "report.html",
 )
 FORMAT = 1
+_HALVES = re.compile("[\ud800-\udfff]")
 _VERSIONS = ("crag-dspy", "dspy", "numpy", "torch", "transformers", "lancedb")
 
 
@@ -73,7 +76,7 @@ class Run:
             kind: what sort of run it is; a folder holds runs of one kind.
             identity: see `fingerprints.py`.
             config, seed, data: recorded. Data is not part of the identity: results are kept by question.
-            fresh: throw the stored results away.
+            fresh: throw the stored results away, if they are a run of this kind.
 
         Raises:
             StaleOutcomesError: the folder's results have another identity; the message says what changed.
@@ -87,9 +90,11 @@ class Run:
         except OSError as error:  # a file has the name, or nobody may write there
             raise ConfigError(f"{path} cannot be the folder of a run: {error.strerror}") from error
         stored = _stored_config(path)
-        if stored is not None and not fresh:
-            _check(path, stored, kind, identity)
-        if stored is None and (path / RESULTS).exists() and not fresh:
+        if stored is not None:
+            _check_kind(path, stored, kind)
+            if not fresh:
+                _check_identity(path, stored, identity)
+        elif _size(path / RESULTS):  # a process killed at once leaves an empty one
             raise ConfigError(f"{path} has a {RESULTS} but no {CONFIG}: it is not a run; use another folder")
         file = _locked(path / RESULTS)
         try:
@@ -115,18 +120,16 @@ class Run:
         return run
 
     def append(self, row: dict[str, Any]) -> None:
-        """Add a result; it is on disk when this returns. Threads may call it at the same time."""
-        try:
-            line = json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-        except (
-            UnicodeEncodeError
-        ):  # half a character, from a broken document or model: UTF-8 has none, JSON escapes it
-            line = json.dumps(row, allow_nan=False).encode() + b"\n"
+        """Add a result; it is on disk when this returns. Threads may call it at the same time.
+
+        Raises:
+            OSError: the disk is full. The results before it are whole, and the run can go on when there is space.
+        """
+        text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+        line = _HALVES.sub(_escape, text).encode() + b"\n"
         with self._lock:
             if self._file is not None:
-                self._file.write(line)
-                self._file.flush()
-                os.fsync(self._file.fileno())
+                _append(self._file, line)
             self.rows.append(row)
 
     def write(self, name: str, data: Any) -> None:
@@ -160,7 +163,14 @@ def save_results(folder: str | Path, program: dspy.Module, metrics: Mapping[str,
 
 
 def pretty(data: Any) -> str:
-    return json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    """Indented JSON, for people too. Half a character, which no file can hold, stands as JSON's escape."""
+    text = json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    return _HALVES.sub(_escape, text)
+
+
+def _escape(half: re.Match[str]) -> str:
+    """Half a character, from a broken document or model: UTF-8 has none, JSON has an escape."""
+    return f"\\u{ord(half[0]):04x}"
 
 
 def versions() -> dict[str, str]:
@@ -180,19 +190,27 @@ def _stored_config(folder: Path) -> dict[str, Any] | None:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not JSON ({error}): use another folder") from error
     if not isinstance(stored, dict) or stored.get("format") != FORMAT:
         raise ConfigError(f"{path} is not the configuration of a run of format {FORMAT}: use another folder")
     return stored
 
 
-def _check(folder: Path, stored: Mapping[str, Any], kind: str, identity: Mapping[str, str]) -> None:
+def _check_kind(folder: Path, stored: Mapping[str, Any], kind: str) -> None:
     if stored.get("kind") != kind:
         raise ConfigError(
             f"{folder} holds a run of kind {stored.get('kind')!r}, not {kind!r}: use another folder"
         )
-    changed = changes(stored.get("identity", {}), identity)
+
+
+def _check_identity(folder: Path, stored: Mapping[str, Any], identity: Mapping[str, str]) -> None:
+    before = stored.get("identity", {})
+    if not isinstance(before, dict) or not all(isinstance(value, str) for value in before.values()):
+        raise ConfigError(
+            f"{folder / CONFIG} is damaged: identity must be an object of texts; use another folder"
+        )
+    changed = changes(before, identity)
     if changed:
         raise StaleOutcomesError(
             f"the results in {folder} no longer hold, because this changed: {'; '.join(changed)}. "
@@ -201,7 +219,12 @@ def _check(folder: Path, stored: Mapping[str, Any], kind: str, identity: Mapping
 
 
 def _locked(path: Path) -> IO[bytes]:
-    file = path.open("a+b")
+    try:
+        # Unbuffered, so that what could not be written is not tried again later; and never through a link.
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        file = open(os.open(path, flags, 0o666), "r+b", buffering=0)  # noqa: SIM115 - the run closes it
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}; use another folder") from error
     try:
         import fcntl
     except ImportError:  # Windows: nobody else is kept out
@@ -214,6 +237,27 @@ def _locked(path: Path) -> IO[bytes]:
             f"another process is writing to {path.parent}: wait for it, or use another folder"
         ) from error
     return file
+
+
+def _append(file: IO[bytes], line: bytes) -> None:
+    """The whole line, on disk, or nothing of it."""
+    before = file.seek(0, os.SEEK_END)
+    try:
+        rest = memoryview(line)
+        while rest:
+            rest = rest[file.write(rest) :]
+        os.fsync(file.fileno())
+    except BaseException:  # a full disk, or an interruption
+        with suppress(OSError):
+            file.truncate(before)
+        raise
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _resume(file: IO[bytes], path: Path) -> list[dict[str, Any]]:
@@ -234,7 +278,7 @@ def _parsed(content: bytes, path: Path) -> tuple[list[dict[str, Any]], int]:
             row = json.loads(line)
             if not isinstance(row, dict):
                 raise ValueError("not an object")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             if number == len(lines) and not line.endswith(b"\n"):
                 break
             raise ConfigError(f"{path} line {number} is damaged ({error}): remove the line") from error

@@ -17,7 +17,9 @@ from crag_dspy.actions import Action
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.metrics.costs import Cost
 from crag_dspy.optimize.metrics.observed import field_of
-from crag_dspy.optimize.runs.evaluation import Asked, ask_program, check_devset, described, judge_answer
+from crag_dspy.optimize.runs.asking import Asked, ask_program, described, judge_answer, paid_for
+from crag_dspy.optimize.runs.checks import check_devset
+from crag_dspy.optimize.runs.failing import IN_A_ROW, InARow, failure_in
 from crag_dspy.optimize.runs.fingerprints import (
     devset_digest,
     example_key,
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
 
     import dspy
 
-    from crag_dspy.optimize.metrics.answers import Metric
     from crag_dspy.optimize.metrics.objective import Prices
+    from crag_dspy.optimize.metrics.score import Metric
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Outcomes:
     Attributes:
         scores: for each question, the grader's scores of its passages.
         rows: for each question, the stored row of each action that can be reached. A row has `key`,
-            `question`, `answers`, `answer`, `action`, `grounded`, `quality` (the metric before prices),
+            `question`, `answers`, `answer`, `failed`, `action`, `grounded`, `quality` (the metric before prices),
             `feedback`, `cost`, `cached`, `scores`, `warnings`, `error` and `trace`.
         runs_now: runs of the program that were made for this.
     """
@@ -83,13 +85,12 @@ class Outcomes:
         ]
 
     def warnings(self) -> dict[str, int]:
-        """How many runs gave each warning. A search that failed makes its action look worse than it is."""
-        return dict(
-            Counter(w for each in self.rows for row in each.values() for w in row["warnings"]).most_common()
-        )
+        """How many runs gave each warning."""
+        told = Counter(w for each in self.rows for row in each.values() for w in row["warnings"])
+        return dict(told.most_common())
 
     def failures(self) -> list[dict[str, Any]]:
-        """The rows that have an error."""
+        """The rows that failed: their quality is the failure score, whatever the action is worth."""
         return [row for each in self.rows for row in each.values() if row["error"]]
 
 
@@ -101,6 +102,7 @@ def collect_outcomes(
     run: str | Path | None = None,
     threads: int | None = None,
     failure_score: float = 0.0,
+    stop_after: int | None = IN_A_ROW,
     traces: bool = True,
     fresh: bool = False,
     progress: bool | None = None,
@@ -110,15 +112,18 @@ def collect_outcomes(
 
     Args:
         program: `CRAG` or one like it: called with `question=` and `action=`, and its prediction has
-        `trace.scores`. metric: a metric; the prices of a combined one are not applied here but to the
-        outcomes. run: a folder to keep outcomes in, for a later search and against interruptions.
+            `trace.scores`.
+        metric: a metric; the prices of a combined one are not applied here but to the outcomes.
+        run: a folder to keep outcomes in, for a later search and against interruptions.
         failure_score: of a run that failed; it is tried again the next time.
+        stop_after: see `evaluate`; counted in runs.
         traces: keep the trace of every run (for the report).
         fresh: throw away what the folder has.
 
     Raises:
         ConfigError: a program without `action=`, or a bad devset; before any run.
         StaleOutcomesError: the prompts, models, grader, index, settings or metric changed since; says which.
+        OutageError, BudgetSpentError: as in `evaluate`.
     """
     if "action" not in inspect.signature(type(program).forward).parameters:
         raise ConfigError(
@@ -135,6 +140,7 @@ def collect_outcomes(
         data={"digest": devset_digest(devset), "questions": len(devset)},
         fresh=fresh,
     ) as opened:
+        in_a_row = InARow(stop_after, run)
         stored = _by_key(opened.rows)
         before = len(opened.rows)
         waiting = [key for key in examples if not _complete(stored.get(key, {}))]
@@ -153,9 +159,11 @@ def collect_outcomes(
                         return
                     action = wanted[0]
                 forced = {} if action is None else {"action": action}
-                asked = ask_program(program, **example.inputs(), **forced)
-                row = _outcome(key, example, asked, metric, failure_score, traces, action)
+                with paid_for():
+                    asked = ask_program(program, **example.inputs(), **forced)
+                    row = _outcome(key, example, asked, metric, failure_score, traces, action)
                 opened.append(row)
+                in_a_row.saw(row)
                 found[_action(row)] = row
                 tried.add(_action(row))
 
@@ -217,8 +225,11 @@ def _action(row: Mapping[str, Any]) -> Action:
 
 
 def _scores(found: Mapping[Action, Mapping[str, Any]]) -> list[float | None]:
-    """A question's scores, from a run that has them; when every run failed, relevance is unknown."""
-    return next((list(row["scores"]) for row in found.values() if row["scores"] is not None), [None])
+    """A question's scores, from a run that has them, one that did not fail first: a grader that is down judges nothing.
+    When no run has any, relevance is unknown.
+    """
+    rows = sorted(found.values(), key=lambda row: not _good(row))
+    return next((list(row["scores"]) for row in rows if row["scores"] is not None), [None])
 
 
 def _reachable(scores: Sequence[float | None]) -> tuple[Action, ...]:
@@ -237,4 +248,4 @@ def _complete(found: Mapping[Action, Mapping[str, Any]]) -> bool:
 
 
 def _good(row: Mapping[str, Any] | None) -> bool:
-    return row is not None and not row["error"]
+    return row is not None and failure_in(row) is None

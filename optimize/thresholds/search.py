@@ -10,6 +10,7 @@ other prices or the other policy, runs nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from crag_dspy.actions import Action, Policy, Thresholds
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.metrics.objective import Objective, Prices, metric_name
+from crag_dspy.optimize.runs.failing import IN_A_ROW
 from crag_dspy.optimize.runs.folder import save_results
 from crag_dspy.optimize.statistics.intervals import Interval, PairedDifference, paired_difference
 from crag_dspy.optimize.thresholds.devset_arrays import checked_policy
@@ -30,9 +32,10 @@ if TYPE_CHECKING:
 
     import dspy
 
-    from crag_dspy.optimize.metrics.answers import Metric
+    from crag_dspy.optimize.metrics.score import Metric
     from crag_dspy.optimize.thresholds.frontier import FrontierPoint
 
+_CAUSES = 5  # of failed runs, named in the text
 GRID = 50  # a grid of so many thresholds each way is what an exact search is compared with
 
 
@@ -51,7 +54,7 @@ class ThresholdSearch(Plain):
     """
 
     SHOWN: ClassVar[str] = (
-        "metric prices quality interval cross_validated change always frontier grid_runs warnings"
+        "metric prices quality interval cross_validated change always frontier grid_runs failures warnings"
     )
 
     program: dspy.Module
@@ -72,6 +75,11 @@ class ThresholdSearch(Plain):
     def interval(self) -> Interval:
         """A bootstrap interval of the optimum's value, at these thresholds."""
         return self.best.interval(seed=self.seed)
+
+    @property
+    def failures(self) -> int:
+        """Runs that failed: they count as failures, and are tried again the next time."""
+        return len(self.outcomes.failures())
 
     @property
     def grid_runs(self) -> int:
@@ -98,6 +106,7 @@ class ThresholdSearch(Plain):
             f"always one action: {shown}; the best action for every question: {best.oracle:.3f}",
             f"actions: {', '.join(f'{name.value} {count}' for name, count in actions.items())}",
             f"runs of the program: {self.outcomes.runs} for {best.n} questions ({self.outcomes.runs_now} now), "
+            f"failed {self.failures}, "
             f"{self.outcomes.lm_calls} LM calls; a {GRID} x {GRID} grid would have taken {self.grid_runs} runs",
         ]
         return "\n".join([*lines, *(f"warning: {told}" for told in self.warnings)])
@@ -107,11 +116,14 @@ class ThresholdSearch(Plain):
         """What makes the outcomes less than they seem: runs that failed, searches that failed, few
         questions."""
         said = []
-        failed = len(self.outcomes.failures())
-        if failed:
-            said.append(f"{failed} runs failed and count as failures; they are tried again the next time")
+        causes = Counter(row["error"] for row in self.outcomes.failures())
+        if causes:
+            said.append(
+                f"{causes.total()} runs failed and count as failures; they are tried again the next time"
+            )
+        said += [f"{count} runs failed by {cause}" for cause, count in causes.most_common(_CAUSES)]
         for warning, count in self.outcomes.warnings().items():
-            if "web search" in warning or "grader failed" in warning or "retrieval failed" in warning:
+            if "no web search is configured" in warning:
                 said.append(f"{count} runs: {warning}")
         if (self.prices.kilotoken or self.prices.second) and self.outcomes.cached:
             said.append(
@@ -144,6 +156,7 @@ def search_thresholds(
     folds: int = 5,
     threads: int | None = None,
     failure_score: float = 0.0,
+    stop_after: int | None = IN_A_ROW,
     traces: bool = True,
     fresh: bool = False,
     seed: int = 0,
@@ -160,7 +173,7 @@ def search_thresholds(
         run: a folder for outcomes and result: a search on it again runs only what is missing.
         folds: of the cross-validated estimate.
         seed: of folds and intervals.
-        threads, failure_score, traces, fresh, progress, config: see `collect_outcomes`.
+        threads, failure_score, stop_after, traces, fresh, progress, config: see `collect_outcomes`.
 
     Raises:
         ConfigError: a program without settings or `action=`, or a bad devset; before any run.
@@ -182,6 +195,7 @@ def search_thresholds(
         run=run,
         threads=threads,
         failure_score=failure_score,
+        stop_after=stop_after,
         traces=traces,
         fresh=fresh,
         progress=progress,

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from crag_dspy.actions import Thresholds
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.metrics.objective import Objective, Prices, metric_name
-from crag_dspy.optimize.runs.evaluation import check_devset
+from crag_dspy.optimize.runs.checks import check_devset
+from crag_dspy.optimize.runs.failing import IN_A_ROW
 from crag_dspy.optimize.runs.fingerprints import DECISION_SETTINGS
 from crag_dspy.optimize.thresholds.exact import BestThresholds, best_thresholds
 from crag_dspy.optimize.thresholds.outcomes import Outcomes, collect_outcomes
@@ -26,15 +27,14 @@ from crag_dspy.state.plain import Plain, plain
 if TYPE_CHECKING:
     import dspy
 
-    from crag_dspy.optimize.metrics.answers import Metric
+    from crag_dspy.optimize.metrics.score import Metric
 
 _CUTS = ("upper", "lower")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One pair of values: mean metric minus prices, questions that search, and the thresholds it was measured
-    at."""
+    """One pair of values: mean metric minus prices, questions that search, and the thresholds it was measured at."""
 
     value: float
     searches: int
@@ -46,14 +46,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid(Plain):
-    """`cells[i][j]` is at `rows[i]` of the first setting and `columns[j]` of the second; None where lower >
-    upper.
+    """`cells[i][j]` is at `rows[i]` of the first setting and `columns[j]` of the second; None where lower > upper.
 
-    program: a copy of the program with the best cell's settings. runs: of the program, now or before;
-    runs_now: now.
+    Attributes:
+        program: a copy of the program with the best cell's settings.
+        runs: of the program, now or before; `runs_now` of them now, and `failures` of them failed.
     """
 
-    SHOWN: ClassVar[str] = "names rows columns cells metric runs runs_now"
+    SHOWN: ClassVar[str] = "names rows columns cells metric runs runs_now failures"
 
     names: tuple[str, str]
     rows: list[Any]
@@ -64,6 +64,7 @@ class Grid(Plain):
     metric: str
     runs: int
     runs_now: int
+    failures: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return {**super().to_json(), "best": plain(dict(zip(self.names, self.best, strict=True)))}
@@ -80,6 +81,7 @@ def grid(
     run: str | Path | None = None,
     threads: int | None = None,
     failure_score: float = 0.0,
+    stop_after: int | None = IN_A_ROW,
     fresh: bool = False,
     progress: bool | None = None,
 ) -> Grid:
@@ -90,7 +92,7 @@ def grid(
         axes: two names of settings, each with its values: {"top_n": [2, 5], "strip_threshold": [-0.5, 0.0]}.
         tune: find the best thresholds of each cell, exactly and without further runs, where neither axis is a
             threshold: settings that make more evidence want other thresholds. False: the program's.
-        prices: as in `search_thresholds`.
+        prices, threads, failure_score, stop_after, fresh, progress: as in `search_thresholds`.
         run: a folder; every pair of values that changes answers has its own folder in it.
 
     Returns:
@@ -127,6 +129,7 @@ def grid(
                 run=None if run is None else Path(run).expanduser() / place,
                 threads=threads,
                 failure_score=failure_score,
+                stop_after=stop_after,
                 traces=False,
                 fresh=fresh,
                 progress=progress,
@@ -146,6 +149,7 @@ def grid(
         metric=metric_name(metric),
         runs=sum(outcomes.runs for outcomes in collected.values()),
         runs_now=sum(outcomes.runs_now for outcomes in collected.values()),
+        failures=sum(len(outcomes.failures()) for outcomes in collected.values()),
     )
 
 

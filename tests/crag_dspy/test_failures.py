@@ -214,14 +214,37 @@ def test_a_grader_that_breaks_its_contract_is_not_believed(
     assert prediction.trace.scores == [None]
 
 
-def test_scores_beyond_the_scale_are_cut_to_it(scripted_lm: Callable[..., Any]) -> None:
-    """Field case 7: raw outputs of +-10."""
-    program = CRAG(
-        retriever, lambda question, texts: [10.0 if "opened" in t else -10.0 for t in texts], search
-    )
+def test_scores_of_another_scale_are_not_believed_and_the_remedy_is_named(
+    scripted_lm: Callable[..., Any],
+) -> None:
+    """Field case 7: raw outputs. Cut to the scale, 8.5 and 7.5 would be the same."""
+
+    def logits(question: str, texts: list[str]) -> list[float]:
+        return [8.5 if "opened" in text else 7.5 for text in texts]
+
+    program = CRAG(retriever, logits, search)
+    prediction = run(program, scripted_lm({"answer": "1931", "query": "q"}), "sync", question=QUESTION)
+    assert prediction.trace.scores == [None]
+    assert prediction.action == "ambiguous"
+    [told] = [warning for warning in prediction.warnings if "grader" in warning]
+    assert "gave 8.5" in told
+    assert "math.tanh(x / 2)" in told
+
+
+def test_rounding_beyond_the_scale_is_cut_to_it(scripted_lm: Callable[..., Any]) -> None:
+    program = CRAG(retriever, lambda question, texts: [1.0000002] * len(texts), search)
     prediction = run(program, scripted_lm({"answer": "1931"}), "sync", question=QUESTION)
-    assert prediction.trace.scores == [1.0]
-    assert prediction.action == "correct"
+    assert (prediction.trace.scores, prediction.action) == ([1.0], "correct")
+    assert prediction.warnings == []
+
+
+def test_true_and_false_are_read_as_the_ends_of_the_scale(scripted_lm: Callable[..., Any]) -> None:
+    program = CRAG(retriever, lambda question, texts: ["opened" in text for text in texts], search)
+    prediction = run(program, scripted_lm({"answer": "1931"}), "sync", question=QUESTION)
+    assert (prediction.trace.scores, prediction.action) == ([1.0], "correct")
+    assert [strip.score for strip in prediction.trace.dropped] == [-1.0]
+    [told] = prediction.warnings
+    assert "2 * probability - 1" in told
 
 
 def test_thresholds_of_another_grader_are_said(scripted_lm: Callable[..., Any]) -> None:

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crag_dspy import CRAG, LMGrader, Passage, Strip
-from crag_dspy.knowledge import WEB_CLOSE, WEB_HEADING, WEB_OPEN, as_data, compose, visible
+from crag_dspy.knowledge import WEB_CLOSE, WEB_HEADING, WEB_OPEN, compose
+from crag_dspy.text.untrusted import as_data, visible
 
 FACT = {"en": "The Ardent Bridge opened in 1931.", "zh": "阿登大桥于1931年通车。"}
 ATTACKS = {

@@ -1,7 +1,9 @@
-"""Every public name leads to its object, and importing the package loads none of them."""
+"""Every public name leads to its object, importing a package loads none of them, and none hides a module."""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import subprocess
 import sys
 
@@ -9,19 +11,43 @@ import pytest
 
 import crag_dspy
 
+PACKAGES = ("crag_dspy", "crag_dspy.optimize", "crag_dspy.optimize.metrics", "crag_dspy.evaluator_train")
+NAMES = [(package, name) for package in PACKAGES for name in importlib.import_module(package).__all__]
+
 
 @pytest.mark.parametrize("name", crag_dspy.__all__)
 def test_a_public_name_is_there(name: str) -> None:
     assert getattr(crag_dspy, name).__name__ == name
 
 
-def test_names_are_listed_before_they_are_loaded() -> None:
+@pytest.mark.parametrize(("package", "name"), NAMES)
+def test_a_name_leads_to_what_is_called_and_says_what_it_is(package: str, name: str) -> None:
+    found = getattr(importlib.import_module(package), name)
+    assert callable(found)
+    assert found.__doc__
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_names_are_listed_before_they_are_loaded(package: str) -> None:
+    module = importlib.import_module(package)
+    home = vars(module)["_HOMES"][module.__all__[0]].partition(":")[0]
     code = (
-        "import crag_dspy, sys; assert 'CRAG' in dir(crag_dspy); assert 'crag_dspy.crag' not in sys.modules"
+        f"import {package} as package, sys; assert {module.__all__[0]!r} in dir(package); "
+        f"assert '{package}.{home}' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_name_is_that_of_a_module(package: str) -> None:
+    """After `from package import name` one would hold the module or the object, as the case may be."""
+    module = importlib.import_module(package)
+    inside = {found.name for found in pkgutil.iter_modules(module.__path__)}
+    assert inside & set(module.__all__) == set()
+    assert set(vars(module)["_HOMES"]) == set(module.__all__)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_an_unknown_name_is_an_attribute_error(package: str) -> None:
     with pytest.raises(AttributeError, match="no attribute 'Crag'"):
-        crag_dspy.Crag  # noqa: B018
+        importlib.import_module(package).Crag  # noqa: B018

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crag_dspy.commands.output import answer_json, show, table
+from crag_dspy.commands.grader.alone import alone
+from crag_dspy.commands.output import answer_json, show_table
 from crag_dspy.commands.parsing import Files, Listed, json_argument, seed_argument
+from crag_dspy.graders.named import WRITTEN
 
 if TYPE_CHECKING:
     import argparse
@@ -15,17 +17,13 @@ if TYPE_CHECKING:
     from crag_dspy.evaluator_train.measuring.benchmarking import Result
 
 EXAMPLE = "crag-dspy grader benchmark --pairs pairs/heldout.jsonl --grader mini,embedding,runs/grader/grader"
-NAMES = (
-    "mini, a T5 grader's folder or hub id (base: before it leaves out its adapter), embedding[:MODEL], "
-    "lm[:MODEL], python:module:attribute"
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pairs", required=True, action=Files, metavar="A,B", help="files: JSONL, TSV or CSV"
     )
-    parser.add_argument("--grader", required=True, action=Listed, metavar="A,B", help=NAMES)
+    parser.add_argument("--grader", required=True, action=Listed, metavar="A,B", help=WRITTEN)
     parser.add_argument("--limit", type=int, metavar="N", help="pairs of each file, drawn by whole questions")
     seed_argument(parser, "of the draw")
     parser.add_argument("--out", metavar="FOLDER", help="for rows.jsonl, scores.jsonl and report.html")
@@ -34,17 +32,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure; returns 0."""
+<<<<<<< HEAD
     from crag_dspy.evaluator_train.measuring import benchmarking, named_graders
     from crag_dspy.evaluator_train.pairs.labels import verdicts
+=======
+    from crag_dspy.evaluator_train.measuring import benchmarking
+>>>>>>> main
     from crag_dspy.evaluator_train.pairs.pair_files import read_pairs
+    from crag_dspy.graders import adapt
 
     # Everything that can be wrong with the arguments is found before hours of scoring.
     sets = {path: read_pairs(path) for path in args.pairs}
     if args.limit is not None:
         sets = {path: benchmarking.drawn(pairs, args.limit, args.seed) for path, pairs in sets.items()}
     for path, pairs in sets.items():
+<<<<<<< HEAD
         verdicts(pairs, Path(path).name)
     graders = {name: named_graders.named_grader(name) for name in dict.fromkeys(args.grader)}
+=======
+        verdicts(pairs, Path(path).name)
+    graders = {name: adapt.as_grader(alone(name)) for name in dict.fromkeys(args.grader)}
+>>>>>>> main
     results: list[Result] = []
     for path, pairs in sets.items():
         for name, grader in graders.items():
@@ -65,4 +73,4 @@ def _show(results: Sequence[Result]) -> None:
     for file in dict.fromkeys(result.row.file for result in results):
         own = [result.row for result in results if result.row.file == file]
         title = f"{file}: {own[0].pairs} pairs, {own[0].relevant} relevant"
-        show(table(COLUMNS, [cells(row) for row in own], title, narrow=True))
+        show_table(COLUMNS, [cells(row) for row in own], title)

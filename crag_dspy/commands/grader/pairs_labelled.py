@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.commands.output import answer_json, note, show, table
+from crag_dspy.commands.output import answer_json, note, show_table
 from crag_dspy.commands.parsing import Listed
 from crag_dspy.errors import ConfigError
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         answer_json({"out": args.out, **counts, "skipped": dict(sets.skipped)})
         return 0
     rows = [(split, str(row["pairs"]), str(row["relevant"])) for split, row in counts.items()]
-    show(table(("split", "pairs", "relevant"), rows, f"pairs in {args.out}"))
+    show_table(("split", "pairs", "relevant"), rows, f"pairs in {args.out}")
     for reason, count in sets.skipped.most_common():
         note(f"left out: {count} ({reason})")
     return 0

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crag_dspy.commands.grader.alone import alone
 from crag_dspy.commands.output import answer, answer_json, pairs
 from crag_dspy.commands.parsing import Files, Listed
 from crag_dspy.errors import ConfigError
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     labelled = [pair for pair in given if pair.label is not None and comes_from(pair, args.sources)]
     if not labelled and args.sources:
         raise ConfigError(f"--sources: no labelled pair comes from {', '.join(args.sources)}")
-    soft = soften(given, judge_named(args.teacher, labelled), args.weight, args.sources)
+    soft = soften(given, judge_named(alone(args.teacher), labelled), args.weight, args.sources)
     counts: Counter[str] = Counter()
     before = {(pair.question, pair.text): pair.label for pair in given}
     known: list[tuple[int, float]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from crag_dspy.commands.output import answer_json, show, table
+from crag_dspy.commands.output import answer_json, show_table
 from crag_dspy.commands.parsing import Files, Listed, json_argument
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     words = sum(len(pair.text.split()) for pair in found) / len(found)
     title = f"{args.grader}: {len(found)} pairs, {words:.0f} words a text, {threads} threads"
-    show(table(COLUMNS, map(_cells, rows), title))
+    show_table(COLUMNS, map(_cells, rows), title)
     return 0
 
 

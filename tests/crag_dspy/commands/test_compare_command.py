@@ -174,14 +174,11 @@ def test_seeds_need_a_temperature(command: Any, capsys: Any) -> None:
 def test_graders_by_the_actions_they_trigger(
     command: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from crag_dspy.optimize.comparison import systems as compared_systems
-
-    made = {"mini": sys.modules["compared_parts"].grader, "lm": compared_systems.grader_of("lm")}
-    monkeypatch.setattr(compared_systems, "grader_of", made.__getitem__)
-    command("--graders", "mini,lm", "--json")
+    own = "python:compared_parts:grader"
+    command("--graders", f"{own},lm", "--json")
     found = json.loads(capsys.readouterr().out)
     assert (found["questions"], found["relevant"]) == (6, 2)
-    assert [one["name"] for one in found["graders"]] == ["mini", "lm"]
+    assert [one["name"] for one in found["graders"]] == [own, "lm"]
     rows = Path("dev.jsonl").read_text().splitlines()
     Path("others.jsonl").write_text("\n".join(rows[3:]))
     command("--graders", "mini", "--tune-on", "others.jsonl", "--limit", "3", "--run", "runs/tuned")

@@ -146,26 +146,26 @@ def test_a_faulty_part_of_the_users_own_is_a_finding(
 
 
 def test_a_package_that_is_not_there_is_missing_only_where_it_is_needed() -> None:
-    core = doctor_checks._package("no-such-distribution", needed=True)
+    core = doctor_checks._package("no-such-distribution", "")
     assert (core.state, core.fix) == ("missing", "pip install no-such-distribution")
-    doctor_checks.OPTIONAL["no-such-distribution"] = "nothing"
-    try:
-        assert doctor_checks._package("no-such-distribution", needed=False).state == "optional"
-    finally:
-        del doctor_checks.OPTIONAL["no-such-distribution"]
+    extra = doctor_checks._package("no-such-distribution", "train")
+    assert (extra.state, extra.fix) == ("optional", 'pip install ".[train]" in the checkout')
 
 
-def test_the_core_packages_are_those_of_the_project() -> None:
-    import re
+def test_the_packages_are_those_that_the_distribution_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [
+        "dspy<3.5,>=3.4",
+        'optuna>=4.5; extra == "train"',
+        "mypy; extra == 'dev'",
+        'dspy; extra == "local"',
+    ]
+    monkeypatch.setattr(doctor_checks.metadata, "requires", {doctor_checks.PROJECT: lines}.get)
+    assert doctor_checks.required() == {"dspy": "", "optuna": "train"}
+
+
+def test_every_extra_that_users_have_is_explained() -> None:
     import tomllib
 
     text = (Path(__file__).resolve().parents[3] / "pyproject.toml").read_text(encoding="utf-8")
-    project = tomllib.loads(text)["project"]
-    assert set(doctor_checks.CORE) == {re.split(r"[<>=]", line)[0] for line in project["dependencies"]}
-    extras = {
-        re.split(r"[<>=]", line)[0]: extra
-        for extra, lines in project["optional-dependencies"].items()
-        for line in lines
-        if extra in ("local", "train")
-    }
-    assert extras == {name: doctor_checks.EXTRAS.get(name, "local") for name in doctor_checks.OPTIONAL}
+    extras = set(tomllib.loads(text)["project"]["optional-dependencies"])
+    assert extras - {"dev"} == set(doctor_checks.EXTRAS)

@@ -72,7 +72,7 @@ def test_it_prints_the_optimum_the_interval_the_frontier_and_the_runs(
     assert "cross-validated" in out
     assert "runs of the program: 18 for 6 questions (18 now)" in out
     assert "a 50 x 50 grid would have taken 15000 runs" in out
-    frontier = out[out.index("bought by web searches") :].splitlines()[2:]
+    frontier = out[out.index("bought by web searches") :].splitlines()[3:]
     assert frontier[0].split()[:3] == ["0", "(0%)", "0.333"]
     assert frontier[-1].split()[:3] == ["4", "(67%)", "1.000"]
 

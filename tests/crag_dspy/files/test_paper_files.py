@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from paper_refinement import refined_beside
 
-from crag_dspy.commands import paper_data as paper_command
 from crag_dspy.errors import ConfigError
 from crag_dspy.files.paper import KINDS, TASKS, paper_data, passages_of_row, read_paper
-from crag_dspy.optimize.comparison.paper_refinement import refined_beside
 from crag_dspy.optimize.questions.datasets import load
 
 NAMES = ["Ada Quill", "Bo Norr", "Cy Ternwood"]
@@ -146,30 +143,19 @@ def test_both_refinements_are_measured_on_the_same_passages(paper: Path) -> None
         refined_beside(read_paper("popqa", paper))
 
 
-def command(*arguments: str) -> int:
-    parser = argparse.ArgumentParser()
-    paper_command.add_arguments(parser)
-    return paper_command.run(parser.parse_args(arguments))
-
-
-def test_the_command_tells_every_file(paper: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("--folder", str(paper), "--limit", "0", "--json") == 0
-    said = json.loads(capsys.readouterr().out)
-    assert [file["rows"] for file in said["files"]] == [3] * 12
-    assert said["biography"] is None
+def test_a_file_that_does_not_fit_is_refused_and_the_others_are_read(paper: Path) -> None:
     write(paper / "crag-paper" / "pubhealth", "ref_correct.txt", ["#one"])
-    assert command("--folder", str(paper), "--limit", "0") == 1
-    assert "refused: pubhealth/ref_correct.txt has 1 rows for 3 questions" in capsys.readouterr().out
-    with pytest.raises(ConfigError, match="--limit"):
-        command("--folder", str(paper), "--limit", "-1")
+    with pytest.raises(ConfigError, match=r"pubhealth/ref_correct\.txt has 1 rows for 3 questions"):
+        read_paper("pubhealth", paper, ["correct"])
+    assert len(read_paper("pubhealth", paper, ["ambiguous"])) == 3
 
 
 @pytest.mark.slow
-def test_the_command_refines_with_the_shipped_grader(paper: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("--folder", str(paper), "--limit", "2") == 0
-    table = capsys.readouterr().out
-    assert "Biography, 2 questions" in table
-    assert "overlap of the two" in table
+def test_the_shipped_grader_refines_beside_the_paper(paper: Path) -> None:
+    found = refined_beside(read_paper("biography", paper, ["correct"])[:2], "mini")
+    assert found.questions == 2
+    assert found.ours is not None
+    assert found.ours.empty < 2
 
 
 # The data itself, where there is a copy
@@ -182,6 +168,7 @@ def real() -> Path:
     return paper_data()
 
 
+@pytest.mark.datasets
 def test_the_published_files(real: Path) -> None:
     counts: dict[str, Any] = {}
     for task in TASKS:
@@ -195,8 +182,21 @@ def test_the_published_files(real: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.datasets
 def test_the_papers_compression_of_biography(real: Path) -> None:
     found = refined_beside(read_paper("biography", real, ["correct"]))
     assert (found.questions, found.theirs.empty) == (500, 0)
     assert 0.1 < found.theirs.share.mean < 0.6
     assert found.theirs.named <= found.retrieved_named
+
+
+@pytest.mark.slow
+@pytest.mark.datasets
+def test_our_refinement_of_biography_beside_the_papers(real: Path) -> None:
+    """On the first 50 questions: ours keeps less, and the name that is asked for stays in it."""
+    found = refined_beside(read_paper("biography", real, ["correct"])[:50], "mini")
+    assert found.ours is not None
+    assert found.overlap is not None
+    assert 0 < found.ours.share.mean < 1
+    assert found.ours.empty < 5
+    assert found.overlap.mean > 0.1

@@ -10,9 +10,9 @@ import pytest
 from command_line import run_command
 
 from crag_dspy.errors import ConfigError, GraderError
-from crag_dspy.evaluator_train.measuring import named_graders
 from crag_dspy.evaluator_train.measuring.benchmarking import benchmark, drawn, plain, write_results
 from crag_dspy.evaluator_train.pairs.pair_files import Pair, write_pairs
+from crag_dspy.graders import adapt
 from crag_dspy.text.matching import words
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def test_the_folder_holds_rows_scores_and_a_page_that_needs_nothing_else(tmp_pat
 
 @pytest.fixture
 def pair_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(named_graders, "named_grader", lambda name: Overlap() if name == "one" else Batched())
+    monkeypatch.setattr(adapt, "as_grader", lambda name: Overlap() if name == "one" else Batched())
     write_pairs(PAIRS, tmp_path / "pairs.jsonl")
     return tmp_path / "pairs.jsonl"
 
@@ -188,7 +188,7 @@ def test_a_bad_file_is_found_before_any_grader_is_opened(
     def opened(name: str) -> Any:
         raise AssertionError("opened")
 
-    monkeypatch.setattr(named_graders, "named_grader", opened)
+    monkeypatch.setattr(adapt, "as_grader", opened)
     if content is not None:
         (tmp_path / "pairs.tsv").write_text(content, encoding="utf-8")
     with pytest.raises(ConfigError, match=names):

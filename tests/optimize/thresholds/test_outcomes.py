@@ -157,8 +157,10 @@ def test_a_search_that_fails_is_counted(collected: Any, capitals_program: Any) -
     def down(query: str, max_results: int) -> list[Any]:
         raise TimeoutError("no answer")
 
-    outcomes, _ = collected(capitals_program(search=down))
+    outcomes, _ = collected(capitals_program(search=down), stop_after=None)
     assert outcomes.warnings() == {"web search failed: TimeoutError: no answer": 12}
+    assert [row["error"] for row in outcomes.failures()] == ["web search: TimeoutError: no answer"] * 12
+    assert {row["quality"] for row in outcomes.failures()} == {0.0}  # not what the action would be worth
 
 
 def test_traces_are_kept_for_the_report_unless_told_not_to(collected: Any, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import dspy
 import pytest
 
 from crag_dspy.actions import Action, Thresholds
-from crag_dspy.errors import ConfigError
+from crag_dspy.errors import ConfigError, OutageError
 from crag_dspy.optimize.metrics.answers import contains_word
 from crag_dspy.optimize.metrics.objective import Prices, combine
 from crag_dspy.optimize.runs.evaluation import evaluate
@@ -102,9 +102,16 @@ def test_what_makes_outcomes_doubtful_is_said(searched: Any, capitals_program: A
     def down(query: str, max_results: int) -> list[Any]:
         raise TimeoutError("no answer")
 
-    found, _ = searched(capitals_program(search=down))
-    assert "12 runs: web search failed: TimeoutError: no answer" in found.warnings
-    assert "warning: 12 runs: web search failed" in str(found)
+    with pytest.raises(
+        OutageError, match=r"5 questions with the action (ambiguous|incorrect) in a row failed"
+    ):
+        searched(capitals_program(search=down))
+    found, _ = searched(capitals_program(search=down), stop_after=None)
+    assert found.failures == found.to_json()["failures"] == 12
+    assert "12 runs failed and count as failures; they are tried again the next time" in found.warnings
+    assert "12 runs failed by web search: TimeoutError: no answer" in found.warnings
+    assert "failed 12," in str(found)
+    assert "warning: 12 runs failed by web search" in str(found)
 
 
 def test_costs_that_the_cache_hid_are_said_where_they_are_priced(

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from crag_dspy.commands.demo_systems import _grader_table
-from crag_dspy.evaluator_train.measuring.named_graders import named_grader
+from crag_dspy.errors import ArtefactError
+from crag_dspy.graders.adapt import as_grader
 from crag_dspy.graders.t5 import T5Grader
 
 
 def test_a_folder_of_that_name_is_another_grader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mini").mkdir()
-    (tmp_path / "own").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert named_grader("mini") is T5Grader.from_pretrained("mini")
-    assert _grader_table("mini") == {"source": "mini"}
-    assert _grader_table("own") == {"source": str(tmp_path / "own")}
+    assert as_grader("mini") is T5Grader.from_pretrained("mini")
+    with pytest.raises(ArtefactError):
+        as_grader("./mini")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from crag_dspy.errors import CragError
-from crag_dspy.evaluator_train.measuring.best_strip import BestStrip
-from crag_dspy.evaluator_train.measuring.named_graders import named_grader
+from crag_dspy.graders.adapt import as_grader
+from crag_dspy.graders.best_strip import BestStrip
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,8 +43,7 @@ def test_a_folder_opens_with_its_adapter_and_as_its_base_without(tiny: Any, tmp_
     plain = tiny.save_grader(tmp_path / "plain")
     pair = ("which small does like the river ?", "the otter walks under stone")
     tuned, base, untuned = (
-        named_grader(name).score(pair[0], [pair[1]])[0]
-        for name in (str(folder), f"base:{folder}", str(plain))
+        as_grader(name).score(pair[0], [pair[1]])[0] for name in (str(folder), f"base:{folder}", str(plain))
     )
     assert base == pytest.approx(untuned, abs=1e-6)
     assert tuned != pytest.approx(untuned, abs=1e-3)
@@ -57,17 +56,17 @@ def test_a_grader_of_your_own_is_named_by_its_module(monkeypatch: pytest.MonkeyP
         "half = Half()\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    assert named_grader("python:own_graders:half").score("q", ["a", "b"]) == [0.5, 0.5]
+    assert as_grader("python:own_graders:half").score("q", ["a", "b"]) == [0.5, 0.5]
 
 
 @pytest.mark.parametrize("name", ["no-such-grader", "python:nowhere:x", "base:no-such-grader"])
 def test_a_name_that_means_nothing_is_an_error_with_the_name(name: str) -> None:
     with pytest.raises(CragError, match=name.split(":")[-1] if name[0] == "b" else name.split(":")[0]):
-        named_grader(name)
+        as_grader(name)
 
 
 def test_embeddings_are_named_with_their_model() -> None:
-    assert named_grader("embedding").name == "embedding:minilm"
+    assert as_grader("embedding").name == "embedding:minilm"
 
 
 @pytest.mark.local_lm
@@ -75,17 +74,17 @@ def test_embeddings_are_named_with_their_model() -> None:
 def test_the_local_language_model_judges() -> None:
     if importlib.util.find_spec("xllamacpp") is None:
         pytest.skip("needs the `local` extra")
-    (score,) = named_grader("lm").score("Who built the tower?", ["Smeaton built the tower."])
+    (score,) = as_grader("lm:local").score("Who built the tower?", ["Smeaton built the tower."])
     assert score in (-1.0, 1.0, None)
 
 
 def test_a_passage_can_be_judged_by_its_best_strip(tiny: Any, tmp_path: Path) -> None:
     folder = tiny.save_grader(tmp_path / "plain")
     question, strips = "which small does like ?", ["the otter walks near stone .", "the old field sleeps ."]
-    whole = named_grader(str(folder))
+    whole = as_grader(str(folder))
     alone = whole.score(question, strips)
     assert alone[0] != alone[1]
-    by_strips = named_grader(f"strips:{folder}")
+    by_strips = as_grader(f"strips:{folder}")
     assert by_strips.score(question, ["\n\n".join(strips), strips[0]]) == pytest.approx(
         [max(alone), alone[0]]
     )
