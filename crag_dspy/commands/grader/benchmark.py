@@ -32,12 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure; returns 0."""
-<<<<<<< HEAD
-    from crag_dspy.evaluator_train.measuring import benchmarking, named_graders
-    from crag_dspy.evaluator_train.pairs.labels import verdicts
-=======
     from crag_dspy.evaluator_train.measuring import benchmarking
->>>>>>> main
+    from crag_dspy.evaluator_train.pairs.labels import verdicts
     from crag_dspy.evaluator_train.pairs.pair_files import read_pairs
     from crag_dspy.graders import adapt
 
@@ -46,13 +42,8 @@ def run(args: argparse.Namespace) -> int:
     if args.limit is not None:
         sets = {path: benchmarking.drawn(pairs, args.limit, args.seed) for path, pairs in sets.items()}
     for path, pairs in sets.items():
-<<<<<<< HEAD
-        verdicts(pairs, Path(path).name)
-    graders = {name: named_graders.named_grader(name) for name in dict.fromkeys(args.grader)}
-=======
         verdicts(pairs, Path(path).name)
     graders = {name: adapt.as_grader(alone(name)) for name in dict.fromkeys(args.grader)}
->>>>>>> main
     results: list[Result] = []
     for path, pairs in sets.items():
         for name, grader in graders.items():
