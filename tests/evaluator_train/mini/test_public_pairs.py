@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from crag_dspy.errors import ConfigError
 from crag_dspy.evaluator_train.mini import public_text as reading
 from crag_dspy.evaluator_train.mini.kept_apart import DEV, TEST
-from crag_dspy.evaluator_train.mini.public_pairs import fitting, kept_texts, plain_text, public_pairs
+from crag_dspy.evaluator_train.mini.public_pairs import fitting, kept_texts, main, plain_text, public_pairs
 from crag_dspy.evaluator_train.mini.public_sets import FILES
 from crag_dspy.evaluator_train.pairs.pair_files import Pair, read_pairs
 
@@ -279,6 +279,12 @@ def test_nothing_is_fitted_on_the_published_articles_that_are_kept_apart() -> No
         pytest.skip("CRAG_DATASETS is not set")
     assert len(kept_texts(datasets)) > 1000
     assert no_leak(datasets, public_pairs(datasets, embed)[0]) > 20_000
+
+
+def test_the_script_wants_a_folder_of_datasets(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="DATASETS: no folder"):
+        main([str(tmp_path / "none"), "--out", str(tmp_path / "pairs")])
+    assert not (tmp_path / "pairs").exists()
 
 
 @pytest.mark.slow
