@@ -35,8 +35,9 @@ class CRAG(Saved):
 
     Returns (when called with `question=`):
         A prediction with `answer`, `action`, `evidence`, `knowledge`, `grounded` (False when the answer rests on no
-        evidence), `failed` (None, or what did not work and why, where that left the question without an answer: not
-        the same as declining), `queries`, `warnings` and `trace`. The question that is answered is the original one.
+        evidence, or on none that the grader could judge), `failed` (None, or what did not work and why, where that
+        left the question without an answer: not the same as declining), `queries`, `warnings` and `trace`. The question
+        that is answered is the original one.
     """
 
     def __init__(
@@ -83,7 +84,10 @@ class CRAG(Saved):
         if evidence or self.settings.no_evidence == "answer":
             given = (self.generate, found.knowledge, question, len(evidence), found.trace)
             answer = yield from answered(*given, self.settings.time_limit)
-        grounded = bool(evidence) and answer is not None and not is_abstention(answer)
+        judged = any(strip.score is not None for strip in evidence)
+        if evidence and not judged:
+            found.trace.warn("no strip of the evidence was judged, so the answer does not count as grounded")
+        grounded = judged and answer is not None and not is_abstention(answer)
         return dspy.Prediction(
             answer=settled(answer, found.trace),
             failed=found.trace.failed,

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 
 from crag_dspy.passages import Origin, Passage, Strip
 from crag_dspy.state.arguments import check_choice, check_whole
+from crag_dspy.text.scripts import UNSPACED
 from crag_dspy.text.sentences import sentence_spans
 
 StripMode = Literal["sentence", "window", "passage"]
@@ -27,9 +28,7 @@ _TABLE_RULE = re.compile(
     r"^ {0,3}(?=[^|]*\|)\|?+[ \t]*+:?+-++:?+[ \t]*+(?:\|[ \t]*+:?+-++:?+[ \t]*+)*+\|?+[ \t]*+$"
 )
 # One unit of a window: a word with the white space after it, or one character of a script without spaces.
-_UNIT = re.compile(
-    r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]\s*|[^\s\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+\s*"
-)
+_UNIT = re.compile(rf"[{UNSPACED}]\s*|[^\s{UNSPACED}]+\s*")
 
 
 def decompose(text: str, mode: StripMode | str = "sentence", group: int = 1) -> list[Span]:

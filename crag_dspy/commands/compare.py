@@ -23,11 +23,13 @@ from crag_dspy.commands.options import (
     opened_program,
     read_metric,
     read_questions,
+    stop_after,
 )
 from crag_dspy.commands.output import answer, answer_json, note
 from crag_dspy.commands.parsing import Listed
 from crag_dspy.commands.paying import paying
 from crag_dspy.commands.side_by_side import probes_of, tell_estimates
+from crag_dspy.commands.status import OK, SOME_FAILED
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ TABLES = "comparison.md"
 
 
 @dataclass(frozen=True)
-class Asked:
+class TaskQuestions:
     """Questions of one task, how they are answered (None: as the program does) and where the answers are kept."""
 
     name: str
@@ -95,7 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compare; returns 0."""
+    """Compare; returns 0, and 1 when some questions failed and count as failures."""
     from crag_dspy.commands.compare_graders import print_graders, tuned_thresholds
     from crag_dspy.optimize.comparison.systems import systems_of
 
@@ -116,10 +118,10 @@ def run(args: argparse.Namespace) -> int:
         compared = {one.name: _compare(args, one, systems, metric, seeds) for one, systems, metric in jobs}
     _print(args, compared)
     note(f"Kept in {args.run}: open {asked[0].run}/report.html")
-    return 0
+    return SOME_FAILED if any(found.failures for found in compared.values()) else OK
 
 
-def _tasks(args: argparse.Namespace) -> Iterator[Asked]:
+def _tasks(args: argparse.Namespace) -> Iterator[TaskQuestions]:
     from crag_dspy.optimize.metrics.tasks import read_task
 
     given = [read_task(one) for one in args.task or []]
@@ -136,7 +138,7 @@ def _tasks(args: argparse.Namespace) -> Iterator[Asked]:
     names: set[str] = set()
     if own or alone or args.questions != "sample":
         task = own[0] if own else None
-        yield Asked(
+        yield TaskQuestions(
             task or "questions", task, read_questions(args), top if alone else top / (task or "questions")
         )
     for task, file in files:
@@ -147,7 +149,7 @@ def _tasks(args: argparse.Namespace) -> Iterator[Asked]:
             )
         names.add(name)
         questions = argparse.Namespace(**{**vars(args), "questions": file, "lang": None})
-        yield Asked(name, task, read_questions(questions), top / name)
+        yield TaskQuestions(name, task, read_questions(questions), top / name)
 
 
 def _task(name: str) -> Any:
@@ -156,7 +158,7 @@ def _task(name: str) -> Any:
     return TASKS[name]
 
 
-def _metric(args: argparse.Namespace, one: Asked, program: Any) -> Any:
+def _metric(args: argparse.Namespace, one: TaskQuestions, program: Any) -> Any:
     """What answers are judged by: --metric, the task's own, or FActScore where there is a judge for long ones."""
     from crag_dspy.optimize.metrics.answers import METRICS
 
@@ -175,7 +177,7 @@ def _metric(args: argparse.Namespace, one: Asked, program: Any) -> Any:
 
 
 def _options(
-    args: argparse.Namespace, one: Asked, systems: Mapping[str, Any], seeds: Sequence[int]
+    args: argparse.Namespace, one: TaskQuestions, systems: Mapping[str, Any], seeds: Sequence[int]
 ) -> dict[str, Any]:
     from crag_dspy.optimize.comparison.systems import SLOW
 
@@ -186,7 +188,7 @@ def _options(
 
 def _compare(
     args: argparse.Namespace,
-    one: Asked,
+    one: TaskQuestions,
     systems: Mapping[str, Any],
     metric: Any,
     seeds: Sequence[int],
@@ -207,6 +209,7 @@ def _compare(
         count_tokens=count,
         unit=unit,
         threads=args.threads,
+        stop_after=stop_after(args),
         seed=args.seed,
         fresh=args.fresh and (first is not None or not probes_of(args)),  # the probe's answers count
         report=first is None,  # two questions must not take the place of a finished comparison
@@ -216,7 +219,9 @@ def _compare(
 
 
 def _estimated(
-    args: argparse.Namespace, jobs: Sequence[tuple[Asked, Mapping[str, Any], Any]], seeds: Sequence[int]
+    args: argparse.Namespace,
+    jobs: Sequence[tuple[TaskQuestions, Mapping[str, Any], Any]],
+    seeds: Sequence[int],
 ) -> bool:
     """Print the estimate; whether to go on."""
     from crag_dspy.optimize.comparison.estimating import estimate_comparison

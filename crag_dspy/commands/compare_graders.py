@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.commands.options import stop_after
 from crag_dspy.commands.output import tell
+from crag_dspy.commands.status import OK, SOME_FAILED
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ def tuned_thresholds(
         tune_on=examples,
         run=Path(args.run) / "tuning",
         threads=args.threads,
+        stop_after=stop_after(args),
         fresh=args.fresh,
     )
     return {one.name: {"upper": one.thresholds.upper, "lower": one.thresholds.lower} for one in found.graders}
@@ -55,7 +58,7 @@ def tuned_thresholds(
 def print_graders(
     args: argparse.Namespace, program: Any, names: Sequence[str], examples: Sequence[dspy.Example]
 ) -> int:
-    """The paper's comparison of graders, to stdout; returns 0."""
+    """The paper's comparison of graders, to stdout; returns 0, and 1 when a grader failed on some questions."""
     from crag_dspy.graders.adapt import as_grader
     from crag_dspy.optimize.comparison.grader_actions import compare_graders
 
@@ -66,8 +69,9 @@ def print_graders(
         tune_on=None if args.tune_on is None else _tuning_questions(args, examples),
         run=Path(args.run) / "graders",
         threads=args.threads,
+        stop_after=stop_after(args),
         seed=args.seed,
         fresh=args.fresh,
     )
     tell(args, found)
-    return 0
+    return SOME_FAILED if any(one.failures for one in found.graders) else OK

@@ -5,7 +5,7 @@
     crag-dspy compile train.jsonl --heldout dev.jsonl --config crag.toml --alternate
 
 The program is kept only if it is better beyond noise. Without arguments it is the sample: learned on its train
-questions, judged on its dev questions.
+questions, judged on its test questions.
 """
 
 from __future__ import annotations
@@ -32,22 +32,14 @@ from crag_dspy.commands.output import kept_in, note, tell
 from crag_dspy.commands.parsing import Listed
 from crag_dspy.commands.paying import add_paying_arguments, paying
 from crag_dspy.errors import ConfigError
+from crag_dspy.optimize.prompts.optimizers import OPTIMIZERS
 
 if TYPE_CHECKING:
     import dspy
 
 EXAMPLE = "crag-dspy compile train.jsonl --heldout dev.jsonl --config crag.toml --optimizer mipro"
 RUN = "runs/compile"
-# Names of `optimizers.OPTIMIZERS`, which is not imported here so that --help is quick.
-OPTIMIZERS = {
-    "labeled": "LabeledFewShot",
-    "bootstrap": "BootstrapFewShot",
-    "random_search": "BootstrapFewShotWithRandomSearch",
-    "mipro": "MIPROv2",
-    "simba": "SIMBA",
-    "gepa": "GEPA",
-    "copro": "COPRO",
-}
+TEST = "test"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--optimizer",
         type=_optimizer,
-        choices=OPTIMIZERS,
+        choices=list(OPTIMIZERS),
         default="bootstrap",
         help="or DSPy's name of it, such as MIPROv2; default: bootstrap",
     )
@@ -78,11 +70,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--heldout",
         metavar="QUESTIONS",
-        help="judged on, never learned from: a file, or a split of the same questions; default: the sample's dev "
-        "questions, or 40%% of your own",
+        help="judged on, never learned from: a file, or a split of the same questions; default: the test split, or "
+        "40%% of questions without splits",
+    )
+    group.add_argument(
+        "--by",
+        metavar="FIELD",
+        help="of a question, that names its document (default: document, or its passages)",
     )
     group.add_argument("--heldout-limit", type=int, metavar="N", help="the first N of them")
-    group.add_argument("--budget", type=int, metavar="N", help="LM calls in all; a call beyond is refused")
+    group.add_argument(
+        "--budget",
+        type=int,
+        metavar="N",
+        help="LM calls in all, to which the optimizer is sized; a call beyond is refused; default: --max-calls",
+    )
     group.add_argument(
         "--prompt-lm", metavar="MODEL", help="proposes instructions; default: the program's own"
     )
@@ -101,21 +103,21 @@ def run(args: argparse.Namespace) -> int:
     """Compile; returns 0 whichever program is kept."""
     check_target(args.out)
     options = _options(args.set)
-    trainset, heldout = read_questions(args), _heldout(args)
+    trainset, heldout = _divided(args, read_questions(args))
     metric = read_metric(args)
 
+    from crag_dspy.optimize.prompts.arguments import CompileArguments
     from crag_dspy.optimize.prompts.compiling import compile_job
+    from crag_dspy.optimize.prompts.estimate import estimated
     from crag_dspy.optimize.prompts.job import CompileJob
 
     with opened_program(args) as program, _cached_replies(args), paying(args):
-        job = CompileJob(
-            program,
-            trainset,
-            metric,
+        arguments = CompileArguments(
             optimizer=args.optimizer,
             predictors=args.predictors,
             heldout=heldout,
-            budget=args.budget,
+            by=args.by,
+            budget=args.max_calls if args.budget is None else args.budget,
             options=options,
             prompt_lm=_prompt_lm(args.prompt_lm),
             alternate=args.alternate,
@@ -124,10 +126,14 @@ def run(args: argparse.Namespace) -> int:
             threads=args.threads,
             fresh=args.fresh,
         )
+        job = CompileJob(program, trainset, metric, arguments)
+        told = estimated(job)
+        for said in job.notes:
+            note(f"note: {said}")
         if args.dry_run:
-            tell(args, job.estimate)
+            tell(args, told)
             return 0
-        note(str(job.estimate))
+        note(str(told))
         with contextlib.redirect_stdout(sys.stderr):  # DSPy's optimizers print their progress
             compiled = compile_job(job)
         if args.out:
@@ -141,27 +147,36 @@ def run(args: argparse.Namespace) -> int:
 
 def _optimizer(text: str) -> str:
     """Our name where DSPy's is given."""
-    return next((name for name, dspys in OPTIMIZERS.items() if dspys.lower() == text.lower()), text)
+    return next((name for name, entry in OPTIMIZERS.items() if entry.kind.lower() == text.lower()), text)
 
 
-def _heldout(args: argparse.Namespace) -> list[dspy.Example] | None:
-    """The held-out questions that were named; None leaves it to `divide`."""
-    named = args.heldout
-    if args.questions == SAMPLE and named is None:
-        named = "dev"
-    if named is None:
-        if args.heldout_limit is not None:
-            raise ConfigError("--heldout-limit needs --heldout")
-        return None
-
+def _divided(
+    args: argparse.Namespace, examples: list[dspy.Example]
+) -> tuple[list[dspy.Example], list[dspy.Example] | None]:
+    """Questions to learn from, and the held-out ones: those that were named, or the test split; None leaves it to
+    `divide`. Questions of the dev split may have chosen the settings, and judge nothing.
+    """
     from pathlib import Path
 
     from crag_dspy.optimize.questions.datasets import load
 
+    named = args.heldout
+    if named is None and args.questions == SAMPLE:
+        named = TEST
+    in_a_file = args.questions != SAMPLE and Path(args.questions).expanduser().exists()
+    if named is None and in_a_file:
+        judging = [example for example in load(args.questions) if example.get("split") == TEST]
+        learning = [example for example in examples if example.get("split") != TEST]
+        if judging and learning:
+            return learning, judging[: args.heldout_limit]
+    if named is None:
+        if args.heldout_limit is not None:
+            raise ConfigError("--heldout-limit needs --heldout, or questions with a test split")
+        return examples, None
     if args.questions != SAMPLE and Path(named).expanduser().exists():
-        return load(named, limit=args.heldout_limit)
+        return examples, load(named, limit=args.heldout_limit)
     other = argparse.Namespace(**{**vars(args), "split": named, "limit": args.heldout_limit})
-    return read_questions(other)
+    return examples, read_questions(other)
 
 
 def _options(given: list[str] | None) -> dict[str, Any]:

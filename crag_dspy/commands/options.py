@@ -53,6 +53,24 @@ def add_program_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--threads", type=int, default=1, metavar="N", help="questions at a time (default: 1)")
 
 
+def stop_argument(group: Any) -> None:
+    """--stop-after: when an outage ends a run."""
+    group.add_argument(
+        "--stop-after",
+        type=int,
+        default=5,
+        metavar="N",
+        help="end the run when N questions in a row failed; what was answered before is kept (default: 5; 0: never)",
+    )
+
+
+def stop_after(args: argparse.Namespace) -> int | None:
+    """The number of --stop-after, None for never."""
+    if args.stop_after < 0:
+        raise ConfigError(f"--stop-after must be at least 0, got {args.stop_after}")
+    return args.stop_after or None
+
+
 def add_question_arguments(parser: argparse.ArgumentParser, split: str = "dev") -> None:
     """QUESTIONS, --split, --lang, --limit."""
     group = parser.add_argument_group("questions")

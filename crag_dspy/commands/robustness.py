@@ -17,11 +17,13 @@ from crag_dspy.commands.options import (
     opened_program,
     read_metric,
     read_questions,
+    stop_after,
 )
 from crag_dspy.commands.output import kept_in, tell
 from crag_dspy.commands.parsing import Listed
 from crag_dspy.commands.paying import paying
 from crag_dspy.commands.side_by_side import probes_of, tell_estimates
+from crag_dspy.commands.status import OK, SOME_FAILED
 
 if TYPE_CHECKING:
     from crag_dspy.optimize.comparison.estimating import CompareEstimate
@@ -54,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure; returns 0."""
+    """Measure; returns 0, and 1 when some questions failed and count as failures."""
     from crag_dspy.optimize.comparison.curves import PLOT, Curves
 
     examples, metric, probe = read_questions(args), read_metric(args), probes_of(args)
@@ -75,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
             seed=args.seed,
             run=args.run,
         )
-        options = {"count_tokens": count, "threads": args.threads}
+        options = {"count_tokens": count, "threads": args.threads, "stop_after": stop_after(args)}
         if probe:
             plan.ask(metric, first=probe, fresh=args.fresh, **options)
         if not tell_estimates(args, [("", _estimate(plan, args))]):
@@ -84,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     if curves is not None:
         tell(args, curves)
     kept_in(args.run, PLOT)
-    return 0
+    return SOME_FAILED if curves is not None and curves.failure_lines() else OK
 
 
 def _estimate(plan: Robustness, args: argparse.Namespace) -> CompareEstimate:

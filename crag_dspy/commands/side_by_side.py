@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.commands.options import add_metric_arguments, add_program_arguments, add_question_arguments
+from crag_dspy.commands.options import (
+    add_metric_arguments,
+    add_program_arguments,
+    add_question_arguments,
+    stop_argument,
+)
 from crag_dspy.commands.output import answer, answer_json, note
 from crag_dspy.commands.parsing import Listed, json_argument, seed_argument
 from crag_dspy.commands.paying import add_paying_arguments
@@ -34,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser, systems: Sequence[str], run: 
         "--run", default=run, metavar="FOLDER", help="keeps the answers; the same again goes on"
     )
     group.add_argument("--fresh", action="store_true", help="throw away what the folder has")
+    stop_argument(group)
     group.add_argument(
         "--probe",
         type=int,

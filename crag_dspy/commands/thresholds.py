@@ -21,9 +21,12 @@ from crag_dspy.commands.options import (
     read_metric,
     read_questions,
     recorded,
+    stop_after,
+    stop_argument,
 )
 from crag_dspy.commands.output import answer, answer_json, kept_in, note, show_table, tell
 from crag_dspy.commands.paying import add_paying_arguments, paying
+from crag_dspy.commands.status import OK, SOME_FAILED
 from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--run", default=RUN, metavar="FOLDER", help=f"keeps the runs (default: {RUN})")
     group.add_argument("--fresh", action="store_true", help="throw away what the folder has")
+    stop_argument(group)
     group.add_argument(
         "--out", metavar="FILE", help="write the program with its new settings to this file too"
     )
@@ -63,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Search; returns 0."""
+    """Search; returns 0, and 1 when some runs failed and count as failures."""
     check_target(args.out)
     axes = _axes(args.grid)
     examples = read_questions(args)
@@ -75,12 +79,17 @@ def run(args: argparse.Namespace) -> int:
     from crag_dspy.optimize.thresholds.search import search_thresholds
     from crag_dspy.optimize.thresholds.settings_grid import grid
 
-    common: dict[str, Any] = {"run": args.run, "threads": args.threads, "fresh": args.fresh}
+    common: dict[str, Any] = {
+        "run": args.run,
+        "threads": args.threads,
+        "fresh": args.fresh,
+        "stop_after": stop_after(args),
+    }
     with opened_program(args) as program, paying(args):
         if axes:
             gridded = grid(program, examples, metric, axes, **common)
             answer_json(gridded.to_json()) if args.json else _show_grid(gridded)
-            best = gridded.program
+            best, failures = gridded.program, gridded.failures
         else:
             found = search_thresholds(
                 program,
@@ -95,14 +104,14 @@ def run(args: argparse.Namespace) -> int:
             tell(args, found)
             if not args.json:
                 _show_frontier(found.frontier, found.best.n, found.metric)
-            best = found.program
+            best, failures = found.program, found.failures
             write_report(args.run)
         if args.out:
             best.save(args.out)
     kept_in(args.run, None if axes else "report.html")
     if args.out:
         note(f"Program saved to {args.out}.")
-    return 0
+    return SOME_FAILED if failures else OK
 
 
 def _axes(given: Sequence[str] | None) -> dict[str, list[Any]]:

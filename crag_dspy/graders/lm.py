@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextvars
 import hashlib
 import json
-import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import dspy
 
 from crag_dspy.errors import ConfigError, GraderError, cause_of
 from crag_dspy.graders.scale import EMPTY_SCORE
+from crag_dspy.live.notes import note
 from crag_dspy.signatures.grade import GradeRelevance
 from crag_dspy.state.arguments import check_whole
 from crag_dspy.text.replies import read_relevance
@@ -21,11 +21,10 @@ from crag_dspy.text.untrusted import as_asked, as_data
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-logger = logging.getLogger(__name__)
-
 
 class LMGrader(dspy.Module):
-    """Asks a language model about each text: 1 for yes, -1 for no, None for what cannot be read or failed.
+    """Asks a language model about each text: 1 for yes, -1 for no, None for what failed or cannot be read, which it
+    notes.
 
     It is a module with one predictor, `judge`, so optimizers compile its prompt along with the program's.
 
@@ -73,32 +72,38 @@ class LMGrader(dspy.Module):
         with ThreadPoolExecutor(min(self.threads, len(asked)), thread_name_prefix="crag-grade") as pool:
             # DSPy's settings live in a context variable, which a bare thread would not see.
             futures = [
-                pool.submit(contextvars.copy_context().run, self._verdict, question, text) for text in asked
+                pool.submit(contextvars.copy_context().run, self._reply, question, text) for text in asked
             ]
-            verdicts = [future.result() for future in futures]
-        failures = [verdict for verdict in verdicts if isinstance(verdict, Exception)]
+            replies = [future.result() for future in futures]
+        failures = [reply for reply in replies if isinstance(reply, Exception)]
         if len(failures) == len(asked):
             first = failures[0]
             raise GraderError(f"the language model failed on every text: {cause_of(first, self)}") from first
         if failures:
-            logger.warning(
-                "grader %s failed on %d of %d texts: %s",
-                self.name,
-                len(failures),
-                len(asked),
-                cause_of(failures[0], self),
+            note(
+                f"grader {self.name} failed on {len(failures)} of {len(asked)} texts: {cause_of(failures[0], self)}"
             )
         scores = {
-            text: None if isinstance(verdict, Exception) else verdict
-            for text, verdict in zip(asked, verdicts, strict=True)
+            text: None if isinstance(reply, Exception) else read_relevance(reply)
+            for text, reply in zip(asked, replies, strict=True)
         }
+        unread = [
+            reply
+            for text, reply in zip(asked, replies, strict=True)
+            if isinstance(reply, str) and scores[text] is None
+        ]
+        if unread:
+            note(
+                f"grader {self.name} gave no verdict that can be read for {len(unread)} of {len(asked)} texts, "
+                f"such as {unread[0][:80]!r}: they count as not judged"
+            )
         return [scores[text] if text.strip() else EMPTY_SCORE for text in texts]
 
-    def _verdict(self, question: str, text: str) -> float | Exception | None:
+    def _reply(self, question: str, text: str) -> str | Exception:
         try:
             # The passage may be a stranger's web page.
             judged = self.judge(question=as_asked(question), passage=as_data(text))
-            return read_relevance(str(judged.verdict))
+            return str(judged.verdict)
         except Exception as error:  # noqa: BLE001 - whatever a provider raises, the other texts are still judged
             return error
 

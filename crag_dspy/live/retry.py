@@ -41,10 +41,8 @@ class Retry:
         Args:
             tries: tries made so far, at least 1.
             elapsed: seconds since the call began.
-            asked: what the service said to wait (Retry-After), in seconds. It is honoured when it fits into
-            what
-                is left of `timeout`; when it does not, the answer is None: coming back earlier would only be
-                refused again.
+            asked: what the service said to wait (Retry-After), in seconds. It is honoured when it fits into what is
+                left of `timeout`; when not, the answer is None: coming back earlier would only be refused again.
         """
         if tries > self.retries:
             return None

@@ -25,6 +25,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from crag_dspy.lms.plain_values import read_value
 from crag_dspy.lms.worked_examples import worked_examples
+from crag_dspy.text.replies import without_markers, without_thinking
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -145,9 +146,11 @@ class PlainTextAdapter(dspy.Adapter):
         """
         labels = {n: _label(n, f) for n, f in signature.output_fields.items()}
         fields: dict[str, Any] = {}
-        for name, text in _sections(completion, labels, signature).items():
+        for name, text in _sections(without_thinking(completion), labels, signature).items():
             try:
-                fields[name] = read_value(text, signature.output_fields[name].annotation)
+                fields[name] = read_value(
+                    without_markers(text, name), signature.output_fields[name].annotation
+                )
             except ValueError as error:
                 raise self._unreadable(signature, completion, f"{labels[name]} {text!r}: {error}") from error
         fields = apply_output_field_defaults(signature, fields)

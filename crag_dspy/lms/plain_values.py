@@ -8,9 +8,9 @@ from typing import Any, Literal, get_args, get_origin
 
 from dspy.adapters.utils import parse_value
 
+from crag_dspy.text.replies import read_yes_no
+
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "«": "»", "「": "」", "『": "』"}
-_YES = {"yes", "true", "1", "y", "correct", "是", "对"}
-_NO = {"no", "false", "0", "n", "incorrect", "否", "不"}
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
@@ -54,13 +54,10 @@ def bare(text: str) -> str:
 
 
 def _verdict(line: str) -> bool:
-    word = re.match(r"\W*([^\W_]+)", line)
-    first = word[1].lower() if word else ""
-    if first in _YES or first[:1] in {"是", "对"}:
-        return True
-    if first in _NO or first[:1] in {"否", "不"}:
-        return False
-    raise ValueError("it is neither yes nor no")
+    said = read_yes_no(line)
+    if said is None:
+        raise ValueError("it is neither yes nor no")
+    return said
 
 
 def _number(line: str, kind: type[int] | type[float]) -> int | float:

@@ -6,7 +6,6 @@ demos that it finds replace them.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.signatures.answer import ChoiceAnswer, ClaimCheck, LongAnswer, ShortAnswer
@@ -14,6 +13,7 @@ from crag_dspy.signatures.closed_book import ChoiceAnswerAlone, ClaimCheckAlone,
 from crag_dspy.signatures.grade import GradeRelevance
 from crag_dspy.signatures.reflect import DecideRetrieval, JudgeSupport, JudgeUsefulness
 from crag_dspy.signatures.rewrite import RewriteQuery
+from crag_dspy.text.scripts import language_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -148,7 +148,6 @@ _EXAMPLES: Sequence[tuple[type[Signature], list[Example], list[Example]]] = (
     (ClaimCheckAlone, _alone(_CLAIM), _alone(_CLAIM)),
     (ChoiceAnswerAlone, _alone(_CHOICE), _alone(_CHOICE)),
 )
-_HAN = re.compile(r"[\u4e00-\u9fff]")
 
 
 def worked_examples(signature: type[Signature], inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -178,5 +177,4 @@ def _task(signature: type[Signature]) -> tuple[list[str], list[str]]:
 
 
 def _is_chinese(inputs: Mapping[str, Any]) -> bool:
-    asked = str(inputs.get("question", ""))
-    return len(_HAN.findall(asked)) * 2 > len(asked)
+    return language_of(str(inputs.get("question", ""))) == "zh"

@@ -11,14 +11,11 @@ import re
 
 from crag_dspy.refine import decompose
 from crag_dspy.state.arguments import check_whole
+from crag_dspy.text.scripts import UNSPACED
 
 # A character of a script written without spaces counts as a word, and so do each 40 characters of a run
 # without any space (a URL, base64): a chunk is bounded in characters too.
-_UNSPACED = (
-    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-    r"\U00020000-\U0003ffff"
-)
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]{{1,40}}")
+_WORD = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]{{1,40}}")
 _HEADING = re.compile(r"\s*#{1,6}\s+\S[^\n]*")
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.passages import TEXT_FIELDS, Passage, as_passages
+from crag_dspy.text.scripts import HAN
 
 logger = logging.getLogger(__name__)
 
@@ -179,7 +180,7 @@ def _other_encoding(raw: bytes) -> str:
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return ", but UTF-16: iconv -f UTF-16 -t UTF-8 OLD > NEW"
     try:
-        chinese = re.search(r"[\u4e00-\u9fff]{2}", raw.decode("gb18030"))
+        chinese = re.search(f"[{HAN}]{{2}}", raw.decode("gb18030"))
     except UnicodeDecodeError:
         chinese = None
     return ", perhaps GBK: iconv -f GB18030 -t UTF-8 OLD > NEW" if chinese else ": convert the file to UTF-8"

@@ -2,7 +2,8 @@
 
 Metrics and weak labels ask the same question, so they ask it here. Two readings of a text:
 
-- `normalize`: the string compared for equality and token F1. On ASCII it is SQuAD's own normalisation.
+- `normalize`: the string compared for equality and token F1. On ASCII it is SQuAD's own normalisation, but for marks
+  that make another number or name: 3.5 is not 35, 20:1 not 201, -5 not 5, and C++ not C.
 - `words`: the text as words, for containment that respects word boundaries: "art" is not in "party". Scripts
   written without spaces have no boundaries: there every character is a word, and a substring is contained.
 
@@ -23,14 +24,17 @@ from crag_dspy.text.unicode_forms import normal_form
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_SIGN = rf"(?<![^\s({UNBOUNDED}])-(?=\d)"  # of -5, and of （-5; the hyphen of 1914-1918 is none
 _WORD = re.compile(
     rf"[{UNBOUNDED}][{MARKS}]*"
-    r"|(?<![\d.])\d+\.\d+(?!\.?\d)"  # 3.5 is one number; 12.05.2003 is three
-    rf"|(?:(?![{UNBOUNDED}])[^\W_][{MARKS}]*)+(?:\+\+|#)?"  # C++ and C# are not C
+    rf"|(?:{_SIGN})?(?<![\d.])\d+\.\d+(?!\.?\d)"  # 3.5 is one number; 12.05.2003 is three
+    rf"|(?:{_SIGN})?(?:(?![{UNBOUNDED}])[^\W_][{MARKS}]*)+(?:\+\+|#)?"  # C++ and C# are not C
 )
+# The marks that `normalize` keeps: another number, or another name, without them.
+_MEANT = re.compile(rf"(?<=\d)[.,:/'-](?=\d)|{_SIGN}|(?<=[^\W\d_])(?:\+\+|#)")
 _UNBOUNDED_CHAR = re.compile(rf"[{UNBOUNDED}][{MARKS}]*")
-_SPACE_BY_UNBOUNDED = re.compile(rf"(?<=[{UNBOUNDED}])\s+|\s+(?=[{UNBOUNDED}])")
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_SPACE_BY_UNBOUNDED = re.compile(rf"(?<=[{UNBOUNDED}]) | (?=[{UNBOUNDED}])")
+_ARTICLES = re.compile(r"\b(a|an|the)\b(?!\+\+|#)")
 # "The Beatles" is found in "Beatles songs"; "The Who" must not be found in "who sang it".
 _PRONOUNS = "who|what|which|it|he|she|they|we|you|i|one|other|same|the|this|that|end|all|is|in|of|and|or"
 _LEADING_ARTICLE = re.compile(rf"^(?:a|an|the) (?!(?:{_PRONOUNS})$)")
@@ -48,6 +52,7 @@ _FOLD = str.maketrans(
         **dict.fromkeys("“”„‟", '"'),
         **dict.fromkeys("‐‑‒–−", "-"),
         **dict.fromkeys("—―", " "),
+        "⁄": "/",  # ½ is 1⁄2
         **dict.fromkeys("\u200b\u200c\u200d\u00ad\ufeff"),  # invisible
     }
 )
@@ -57,12 +62,21 @@ def normalize(text: str) -> str:
     """`text` as the string that exact match and token F1 compare.
 
     SQuAD v1.1's normalisation (lower case, no punctuation, no articles, single spaces), extended to Unicode:
-    NFKC, Latin accents folded, punctuation of every script removed, no spaces around scripts written without.
+    NFKC, Latin accents folded, punctuation of every script removed, no spaces around scripts written without. Marks
+    inside numbers and the signs of C++ and C# stay.
     """
     folded = _fold(text)
-    kept = "".join(char for char in folded if unicodedata.category(char)[0] not in "PS")
-    spaced = " ".join(_ARTICLES.sub(" ", kept).split())
+    kept, position = [], 0
+    for meant in _MEANT.finditer(folded):
+        kept += [_unpunctuated(folded[position : meant.start()]), meant[0]]
+        position = meant.end()
+    kept.append(_unpunctuated(folded[position:]))
+    spaced = " ".join(_without_thousands(_ARTICLES.sub(" ", "".join(kept))).split())
     return spaced if spaced.isascii() else _SPACE_BY_UNBOUNDED.sub("", spaced)
+
+
+def _unpunctuated(text: str) -> str:
+    return "".join(char for char in text if unicodedata.category(char)[0] not in "PS")
 
 
 def tokens(text: str) -> list[str]:
@@ -138,11 +152,15 @@ def _fold(text: str) -> str:
     if not text.isascii():
         # Before NFKC, which would glue a footnote mark or a fraction to the number before it: 6½ is not 61/2.
         text = _RAISED.sub(r" \1", text)
-        text = _THOUSANDS.sub(lambda found: re.sub(r"\D", "", found[0]), text)
+        text = _without_thousands(text)
         text = normal_form("NFKC", text).casefold().translate(_FOLD)
         text = normal_form("NFC", _LATIN_ACCENTS.sub(r"\1", normal_form("NFD", text)))
     else:
         text = text.lower()
+    return _without_thousands(text)
+
+
+def _without_thousands(text: str) -> str:
     return _THOUSANDS.sub(lambda found: re.sub(r"\D", "", found[0]), text)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.comparison.comparing import folder_of
-from crag_dspy.optimize.prompts.dry_run import calls_a_question
+from crag_dspy.optimize.prompts.dry_run import run_dry
 from crag_dspy.optimize.runs.failing import failure_in
 from crag_dspy.optimize.runs.fingerprints import example_key
 from crag_dspy.optimize.runs.folder import RESULTS, read_rows
@@ -121,7 +121,6 @@ def _stored(folder: Path, wanted: set[str]) -> list[dict[str, Any]]:
 
 def _counted(program: dspy.Module, examples: Sequence[dspy.Example]) -> float | None:
     try:
-        mean: float = calls_a_question(program, examples, SAMPLE).mean
-        return mean
+        return run_dry(program, examples, SAMPLE).mean
     except ConfigError:  # a program that cannot be run without its model: the estimate says so
         return None

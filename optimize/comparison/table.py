@@ -88,6 +88,12 @@ class Comparison(Plain):
     name: str = field(default="", compare=False)
 
     @property
+    def failures(self) -> int:
+        """Questions that failed, of all systems."""
+        few = 0 if self.few is None else self.few.failures
+        return sum(one.failures for one in self.systems) + few
+
+    @property
     def title(self) -> str:
         nothing = (
             f" ({self.unanswerable} of them without an answer in any document)" if self.unanswerable else ""

@@ -25,8 +25,8 @@ from crag_dspy.optimize.metrics.observed import (
     passages_of,
     texts_of,
 )
-from crag_dspy.optimize.metrics.score import Score
-from crag_dspy.optimize.metrics.unless_failed import Metric, unless_failed
+from crag_dspy.optimize.metrics.score import Metric, Score
+from crag_dspy.optimize.metrics.unless_failed import unless_failed
 from crag_dspy.text.common_words import COMMON_WORDS
 from crag_dspy.text.matching import contains_answer, found_answer, normalize, phrases
 from crag_dspy.text.matching import token_f1 as f1_of
@@ -114,7 +114,7 @@ def choice_accuracy(
     if not wanted:
         raise ConfigError(f"the gold answer {_one_of(golds)} is none of the choices {listed(list(choices))}")
     answer = answer_of(pred)
-    chosen = read_choice(uncited(answer), choices)
+    chosen = read_choice(answer, choices)
     label = min(wanted)
     told = f"{label} ({choices[label]})"
     if chosen is None:

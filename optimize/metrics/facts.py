@@ -27,7 +27,7 @@ _NONE = re.compile(r"\W*(?:none|no(?: atomic| independent)? facts?|n/?a|无|無|
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A statement of the text. `supported` is None when the verdict could not be read, which counts as no."""
+    """A statement of the text. `supported` is None when the verdict could not be read: not judged."""
 
     text: str
     supported: bool | None

@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import dspy
 
 from crag_dspy.contracts import Retriever
-from crag_dspy.errors import ConfigError
+from crag_dspy.errors import ConfigError, JudgeError
 from crag_dspy.optimize.metrics.facts import Fact, FactJudge
 from crag_dspy.optimize.metrics.feedback import listed
-from crag_dspy.optimize.metrics.observed import abstained, answer_of, field_of
+from crag_dspy.optimize.metrics.observed import abstained, answer_of, failure_of, field_of
 from crag_dspy.optimize.metrics.score import Score
 from crag_dspy.optimize.runs.evaluation import Evaluation
 from crag_dspy.optimize.statistics.intervals import Interval, mean_interval
@@ -37,7 +37,8 @@ class FactScore:
 
     An example names its topic (`topic`, else `document`, else the question is the topic). An answer that declines, or
     that states no fact, is no response: its score is 0 with `abstained=True`, and `fact_summary` leaves it out of the
-    mean, as the paper does.
+    mean, as the paper does. A question that failed has the score 0 too, with `failed`, and is no response of any kind.
+    A fact of which the judge's verdict cannot be read counts neither as supported nor as not.
 
     Args:
         judge: the `dspy.LM` that splits and verifies; None is `dspy.settings.lm`.
@@ -48,7 +49,8 @@ class FactScore:
 
     Raises (when called):
         ConfigError: an example without a source, when there is no `knowledge`; or no language model.
-        JudgeError: a call of the judge or of the source that failed. `evaluate` records it and asks again next time.
+        JudgeError: a call of the judge or of the source that failed, or no verdict of the judge's that can be read.
+            `evaluate` counts the question as failed and asks again next time.
     """
 
     def __init__(
@@ -79,6 +81,8 @@ class FactScore:
         self, example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
     ) -> Score:
         source = self.knowledge or _own_source(example)
+        if (failed := failure_of(pred)) is not None:
+            return Score(score=0.0, feedback=f"The question failed: {failed}.", abstained=False, failed=True)
         if abstained(pred):
             return _no_response("it declined to answer")
         # A trace of its own: the judge's calls are no steps of the program.
@@ -86,13 +90,18 @@ class FactScore:
             facts = self.asks(text=answer_of(pred), topic=_topic(example), source=source)
         if not facts:
             return _no_response("the answer states no fact")
-        right = sum(fact.supported is True for fact in facts)
-        value = fact_score(right, len(facts), self.gamma)
+        judged = [fact for fact in facts if fact.supported is not None]
+        if not judged:
+            raise JudgeError(
+                f"the judge gave no verdict that can be read on any of {len(facts)} facts, such as {facts[0].text!r}"
+            )
+        right = sum(fact.supported is True for fact in judged)
+        value = fact_score(right, len(judged), self.gamma)
         return Score(
             score=value,
-            feedback=_feedback(facts, right, value),
+            feedback=_feedback(judged, right, value, len(facts) - len(judged)),
             abstained=False,
-            facts=len(facts),
+            facts=len(judged),
             supported=right,
         )
 
@@ -106,13 +115,17 @@ def fact_score(supported: int, facts: int, gamma: float = 10) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FactSummary(Plain):
-    """FActScore of a system: `score` over the questions it responded to (None when it responded to none)."""
+    """FActScore of a system: `score` over the questions it responded to (None when it responded to none).
 
-    SHOWN: ClassVar[str] = "score responded questions respondent_ratio"
+    `failed` questions, on which the system or the judge failed, are not among the `questions`.
+    """
+
+    SHOWN: ClassVar[str] = "score responded questions respondent_ratio failed"
 
     score: Interval | None
     responded: int
     questions: int
+    failed: int = 0
 
     @property
     def respondent_ratio(self) -> float:
@@ -121,7 +134,9 @@ class FactSummary(Plain):
 
     def __str__(self) -> str:
         mean = "-" if self.score is None else str(self.score)
-        return f"FActScore {mean}, responded to {self.responded} of {self.questions} ({self.respondent_ratio:.1%})"
+        failed = f", failed {self.failed}" if self.failed else ""
+        share = f"{self.responded} of {self.questions} ({self.respondent_ratio:.1%})"
+        return f"FActScore {mean}, responded to {share}{failed}"
 
 
 def fact_summary(
@@ -136,26 +151,37 @@ def fact_summary(
     if isinstance(scores, Evaluation):
         scores.scores(metric)  # an unknown name is told
         rows = [row for row in scores.rows if not row["error"]]
+        failed = len(scores.failures)
         pairs = [
             (float(row["scores"][metric]), str(row["feedback"][metric]).startswith(NO_RESPONSE))
             for row in rows
         ]
     else:
-        pairs = [(float(score), bool(score.get("abstained", False))) for score in scores]
+        each = list(scores)
+        failed = sum(bool(score.get("failed", False)) for score in each)
+        pairs = [
+            (float(score), bool(score.get("abstained", False)))
+            for score in each
+            if not score.get("failed", False)
+        ]
     if not pairs:
-        raise ConfigError("there are no scores to sum up")
+        raise ConfigError(
+            "there are no scores to sum up" + (f": {failed} questions failed" if failed else "")
+        )
     answered = [value for value, silent in pairs if not silent]
     interval = mean_interval(answered, level=level, seed=seed) if answered else None
-    return FactSummary(interval, len(answered), len(pairs))
+    return FactSummary(interval, len(answered), len(pairs), failed)
 
 
 def _no_response(why: str) -> Score:
     return Score(score=0.0, feedback=f"{NO_RESPONSE}: {why}.", abstained=True, facts=0, supported=0)
 
 
-def _feedback(facts: list[Fact], right: int, value: float) -> str:
+def _feedback(facts: list[Fact], right: int, value: float, unread: int) -> str:
     wrong = [fact.text for fact in facts if not fact.supported]
     said = f"{right} of {len(facts)} facts are supported (FActScore {value:.2f})."
+    if unread:
+        said += f" The judge's verdict on {unread} more could not be read."
     return (
         f"{said} The source does not support {listed(wrong[:5])}: leave such statements out."
         if wrong

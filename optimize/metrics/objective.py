@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.optimize.metrics.calling import call_metric
 from crag_dspy.optimize.metrics.costs import Cost, cost_of
-from crag_dspy.optimize.metrics.score import Score
+from crag_dspy.optimize.metrics.score import Metric, Score
 from crag_dspy.state.arguments import check_number, is_number
 from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from crag_dspy.optimize.metrics.answers import Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class Objective:
         total = sum(weight for _, weight in self.parts)
         quality, said, scores = 0.0, [], {}
         for metric, weight in self.parts:
-            result = metric(example, pred, trace, pred_name, pred_trace)
+            result = call_metric(metric, example, pred, trace, pred_name, pred_trace)
             value = float(result)
             quality += value * weight / total
             scores[metric_name(metric)] = value

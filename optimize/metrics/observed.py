@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crag_dspy.actions import Action
-from crag_dspy.text.replies import is_abstention
+from crag_dspy.text.replies import is_abstention, reply_text
 
 
 def field_of(prediction: Any, name: str, default: Any = None) -> Any:
@@ -24,8 +24,8 @@ def field_of(prediction: Any, name: str, default: Any = None) -> Any:
 
 
 def answer_of(prediction: Any) -> str:
-    answer = field_of(prediction, "answer")
-    return "" if answer is None else str(answer).strip()
+    """The answer alone: the thinking and the markers that a program lets through are no part of it."""
+    return reply_text(field_of(prediction, "answer"), "answer")
 
 
 def action_of(prediction: Any) -> Action | None:

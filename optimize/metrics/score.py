@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import dspy
+
+# (example, prediction), and where it wants them trace, pred_name and pred_trace; gives a number or a `Score`.
+Metric = Callable[..., Any]
 
 
 class Score(dspy.Prediction):

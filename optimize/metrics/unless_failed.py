@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 from crag_dspy.optimize.metrics.observed import failure_of
-from crag_dspy.optimize.metrics.score import Score
-
-Metric = Callable[..., Any]
+from crag_dspy.optimize.metrics.score import Metric, Score
 
 
 def unless_failed(metric: Metric) -> Metric:

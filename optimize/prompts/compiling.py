@@ -10,18 +10,23 @@ held-out rest is asked before and after. A program that is not better beyond noi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import dspy
 
 from crag_dspy.optimize.metrics.objective import metric_name
-from crag_dspy.optimize.prompts.estimate import Estimate
-from crag_dspy.optimize.prompts.folder import finish
+from crag_dspy.optimize.metrics.score import Metric
+from crag_dspy.optimize.prompts.alternate import alternated
+from crag_dspy.optimize.prompts.arguments import CompileArguments
+from crag_dspy.optimize.prompts.estimate import Estimate, estimated
+from crag_dspy.optimize.prompts.folder import finish, opened, store_candidate, stored_candidate
 from crag_dspy.optimize.prompts.job import CompileJob
+from crag_dspy.optimize.prompts.judging import judged
+from crag_dspy.optimize.prompts.optimizing import optimized
 from crag_dspy.optimize.report.page import write_report
+from crag_dspy.optimize.runs.cap import capped
 from crag_dspy.optimize.statistics.intervals import Interval, PairedDifference
 from crag_dspy.state.plain import Plain
 
@@ -88,22 +93,9 @@ class Compiled(Plain):
 def compile_program(
     program: dspy.Module,
     trainset: Sequence[dspy.Example],
-    metric: Callable[..., Any],
-    *,
-    optimizer: Any = "bootstrap",
-    predictors: Iterable[str] | None = None,
-    valset: Sequence[dspy.Example] | None = None,
-    heldout: Sequence[dspy.Example] | None = None,
-    budget: int | None = None,
-    options: Mapping[str, Any] | None = None,
-    prompt_lm: Any = None,
-    alternate: bool = False,
-    run: str | Path | None = None,
-    seed: int = 0,
-    threads: int | None = None,
-    level: float = 0.95,
-    progress: bool | None = None,
-    fresh: bool = False,
+    metric: Metric,
+    arguments: CompileArguments | None = None,
+    **changed: Any,
 ) -> Compiled:
     """Improve a program by examples and a metric. The program that is given is never changed.
 
@@ -112,77 +104,66 @@ def compile_program(
         trainset: what `division.divide` divides. Each example has its inputs marked and what the metric reads.
         metric: one of `metrics`, or any function of (example, prediction) and optionally (trace, pred_name,
             pred_trace).
-        optimizer: a name in `optimizers.OPTIMIZERS`, sized to the budget; or a DSPy optimizer of your own, used as it
-            is.
-        predictors: which may change, by name ("rewrite", "generate", "reflect"); see `predictors.choose`. The others
-            work, and stay as they are.
-        valset, heldout: examples to choose candidates by, and to be judged on; taken out of `trainset` when None.
-        budget: LM calls in all, judging included. The optimizer is sized to fit, and a call beyond is refused.
-        options: arguments of the optimizer or of its `compile`: `{"max_bootstrapped_demos": 2}`.
-        prompt_lm: proposes instructions (MIPROv2, GEPA, SIMBA, COPRO); None for the configured model.
-        alternate: compile prompts and search thresholds in turns until neither improves (`CRAG` and its like).
-        run: a folder for what comes out; a run that was killed goes on there.
-        seed: of the division, of the order of examples, and of the optimizer where it has one.
-        threads: questions at a time; None for DSPy's setting.
-        level: of the intervals and of the test that decides.
-        progress: bars on stderr while judging; None shows them on a terminal only. DSPy's optimizers write theirs to
-            stdout.
-        fresh: throw away what `run` has.
+        arguments, changed: how; see `CompileArguments`. `compile_program(crag, train, metric, optimizer="mipro")`.
 
     Raises:
         ConfigError: before any LM call: no language model, a wrong name or option, too few examples, or a budget that
             does not suffice, saying what would.
         StaleOutcomesError: `run` has results of another program, optimizer, metric or data.
+        OptimizerError: the optimizer failed, with the cause.
+        BudgetSpentError: the calls did not suffice for the judging, or a cap around the call is spent. What was paid
+            for is in `run`, and the same call goes on from there.
     """
-    job = CompileJob(
-        program,
-        trainset,
-        metric,
-        optimizer=optimizer,
-        predictors=predictors,
-        valset=valset,
-        heldout=heldout,
-        budget=budget,
-        options=options,
-        prompt_lm=prompt_lm,
-        alternate=alternate,
-        run=run,
-        seed=seed,
-        threads=threads,
-        level=level,
-        progress=progress,
-        fresh=fresh,
-    )
-    return compile_job(job)
+    return compile_job(CompileJob(program, trainset, metric, _arguments(arguments, changed)))
 
 
 def compile_job(job: CompileJob) -> Compiled:
     """Do what was asked for, and judge it."""
-    before, candidate, after = job.candidate()
-    change = after.compared_with(before, level=job.level) if after is not None else None
+    given = job.arguments
+    job.check_models()
+    told = estimated(job)  # raises before anything is spent
+    with opened(job, told.optimizer) as run, capped(job.cap):
+        before = judged(job, job.program, "before")
+        candidate = stored_candidate(given.folder, job.program)
+        if candidate is not None:
+            job.notes.append(f"the new program is the one that an earlier run left in {given.folder}")
+        else:
+            candidate = alternated(job, run) if given.alternate else optimized(job, job.program, job.share)
+            if candidate is not None:
+                store_candidate(given.folder, candidate)
+        after = None if candidate is None else judged(job, candidate, "after")
+    change = after.compared_with(before, level=given.level) if after is not None else None
     improved = change is not None and change.improved
     compiled = Compiled(
         program=candidate if improved and candidate is not None else job.program,
         candidate=candidate,
         improved=improved,
-        before=before.interval(level=job.level),
-        after=after.interval(level=job.level) if after is not None else None,
+        before=before.interval(level=given.level),
+        after=after.interval(level=given.level) if after is not None else None,
         change=change,
-        estimate=job.estimate,
+        estimate=told,
         lm_calls=dict(job.calls),
         predictors=tuple(job.names),
         metric=metric_name(job.metric),
-        seed=job.seed,
+        seed=given.seed,
         notes=tuple(job.notes),
     )
-    finish(job.folder, compiled.program, compiled.to_json())
-    if job.folder is not None:
-        write_report(job.folder)
+    finish(given.folder, compiled.program, compiled.to_json())
+    if given.folder is not None:
+        write_report(given.folder)
     return compiled
 
 
 def estimate(
-    program: dspy.Module, trainset: Sequence[dspy.Example], metric: Callable[..., Any], **arguments: Any
+    program: dspy.Module,
+    trainset: Sequence[dspy.Example],
+    metric: Metric,
+    arguments: CompileArguments | None = None,
+    **changed: Any,
 ) -> Estimate:
-    """What `compile_program` with the same arguments would cost. Calls no language model and no web search."""
-    return CompileJob(program, trainset, metric, **arguments).estimate
+    """What `compile_program` with the same arguments may cost at most. Calls no language model and no web search."""
+    return estimated(CompileJob(program, trainset, metric, _arguments(arguments, changed)))
+
+
+def _arguments(given: CompileArguments | None, changed: Mapping[str, Any]) -> CompileArguments:
+    return replace(given or CompileArguments(), **changed)

@@ -1,4 +1,4 @@
-"""Running a program without its language models: how many calls does a question take, and what would they read?
+"""Running a program without its language models: how many calls and searches does a question take at most?
 
 Retrieval and grading are real, since they decide which calls are made; the web is not searched. Every text that a
 model would write is a stand-in: once "no", and once a word that decides nothing, since a reflecting program goes on
@@ -19,33 +19,34 @@ from typing import Any, Literal, get_args, get_origin
 import dspy
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.prompts.predictors import predictors_of
 from crag_dspy.optimize.prompts.remember import remember
+from crag_dspy.optimize.runs.cap import calling_nothing
 from crag_dspy.passages import Passage
 from crag_dspy.settings import Settings
 from crag_dspy.steps import Search
-from crag_dspy.text.matching import contains_answer
 
 STAND_INS = ("no", "partially")
+REPLY_TOKENS = 256  # of a reply, where the language model has no limit
 
 
 @dataclass(frozen=True, slots=True)
-class CallsAQuestion:
-    """What one question takes: the mean and the most LM calls, and the mean size of their prompts together."""
+class AQuestion:
+    """What one question takes: LM calls, on average and at most, and tokens and web searches at most."""
 
     mean: float
     most: int
-    tokens: float
-    questions: int
+    tokens: int
+    searches: int
 
 
 class _Replies(dspy.Adapter):
-    """Answers instead of the language model, and keeps what it would have been sent."""
+    """Answers instead of the language model, and keeps the size of what it would have been sent."""
 
     def __init__(self, rendering: Any) -> None:
         super().__init__()
         self.rendering = rendering
         self.prompts: list[int] = []
+        self.searches = 0
         self.text = STAND_INS[0]
         self._lock = threading.Lock()
 
@@ -54,7 +55,7 @@ class _Replies(dspy.Adapter):
     ) -> list[dict[str, Any]]:
         messages = self.rendering.format(signature, demos, inputs)
         with self._lock:
-            self.prompts.append(sum(len(str(message.get("content", ""))) for message in messages))
+            self.prompts.append(sum(_tokens(str(message.get("content", ""))) for message in messages))
         fields = signature.output_fields.items()
         return [{name: _stand_in(field.annotation, self.text) for name, field in fields}]
 
@@ -63,116 +64,65 @@ class _Replies(dspy.Adapter):
     ) -> list[dict[str, Any]]:
         return self(lm, lm_kwargs, signature, demos, inputs)
 
+    def search(self, query: str, max_results: int) -> list[Passage]:
+        with self._lock:
+            self.searches += 1
+        return []
 
-def calls_a_question(
-    program: dspy.Module, examples: Sequence[dspy.Example], sample: int = 12
-) -> CallsAQuestion:
-    """Count the calls for evenly spaced examples. No language model is called, and no web search.
+
+def run_dry(program: dspy.Module, examples: Sequence[dspy.Example], sample: int = 12) -> AQuestion:
+    """Count for evenly spaced examples. No language model is called, and no web search.
 
     Raises:
         ConfigError: no example could be run; the message has the last failure.
     """
     step = max(1, math.ceil(len(examples) / sample))
-    counts, sizes, failure = [], [], None
-    with _without_models(program) as (copy, replies):
+    counts, tokens, searches, failure = [], [0], [0], None
+    reply = int((getattr(dspy.settings.lm, "kwargs", None) or {}).get("max_tokens") or REPLY_TOKENS)
+    with without_models(program) as (copy, replies):
         remember(copy)  # the second time is for the replies only
         for example in examples[::step]:
             found = []
             for replies.text in STAND_INS:
                 replies.prompts.clear()
+                replies.searches = 0
                 try:
                     copy(**example.inputs())
                 except Exception as error:  # noqa: BLE001 - one odd question must not forbid the estimate
                     failure = error
                     continue
-                found.append((len(replies.prompts), sum(replies.prompts)))
-            if found:
-                most, size = max(found)
-                counts.append(most)
-                sizes.append(size)
+                found.append(len(replies.prompts))
+                tokens.append(sum(replies.prompts) + reply * len(replies.prompts))
+                searches.append(replies.searches)
+            counts.extend([max(found)] if found else [])
     if not counts:
         raise ConfigError(
             f"the program cannot be run on its examples: {failure or 'there are none'}"
         ) from failure
-    # About four characters a token in English; fewer in Chinese, where the estimate is low.
-    return CallsAQuestion(sum(counts) / len(counts), max(counts), sum(sizes) / len(sizes) / 4, len(counts))
-
-
-def labelled_demos(
-    program: dspy.Module, examples: Sequence[dspy.Example], names: Sequence[str]
-) -> dict[str, list[dspy.Example]]:
-    """Demonstrations made of what each predictor would be given, and the gold answer as what it should say.
-
-    No language model is needed, and the context is the program's own: a demonstration without context would teach to
-    answer without one. Examples whose evidence does not have the gold answer, and predictors whose outputs the
-    examples do not label (a query, a verdict), get none.
-    """
-    made: dict[str, list[dspy.Example]] = {name: [] for name in names}
-    with _without_models(program) as (copy, _):
-        homes = {id(predictor): name for name, predictor in predictors_of(copy).items()}
-        for example in examples:
-            with dspy.context(trace=[]):
-                try:
-                    copy(**example.inputs())
-                except Exception:  # noqa: BLE001 - a question that cannot be run makes no demonstration
-                    continue
-                steps = list(dspy.settings.trace)
-            for predictor, inputs, _ in steps:
-                name = homes.get(id(predictor))
-                demo = _demo(predictor, inputs, example) if name in made else None
-                if demo is not None:
-                    made[str(name)].append(demo)
-    return made
-
-
-def _demo(predictor: dspy.Predict, inputs: dict[str, Any], example: dspy.Example) -> dspy.Example | None:
-    answers = example.get("answers")
-    if isinstance(answers, (list, tuple)):
-        if not answers:
-            return None
-        labels = {"answer": str(answers[0]), **example.labels().toDict()}
-    else:
-        labels = example.labels().toDict()
-        answers = [str(labels["answer"])] if "answer" in labels else []
-    outputs = {name: labels[name] for name in predictor.signature.output_fields if name in labels}
-    if not outputs:
-        return None
-    context = inputs.get("context")
-    if (
-        context is not None
-        and answers
-        and not contains_answer(str(context), [str(answer) for answer in answers])
-    ):
-        return None
-    return dspy.Example(augmented=True, **inputs, **outputs)
+    return AQuestion(sum(counts) / len(counts), max(counts), max(tokens), max(searches))
 
 
 @contextmanager
-def _without_models(program: dspy.Module) -> Iterator[tuple[dspy.Module, _Replies]]:
+def without_models(program: dspy.Module) -> Iterator[tuple[dspy.Module, _Replies]]:
     """A copy that runs without language models and web, and answers even where there is no evidence."""
     copy = program.deepcopy()
+    replies = _Replies(dspy.settings.adapter or dspy.ChatAdapter())
     for _, module in copy.named_sub_modules(dspy.Module):
         if isinstance(module, Search):
-            module.part = _no_page
+            module.part = replies.search
     for settings in copy.parameters():
         if isinstance(settings, Settings):
             settings.no_evidence = "answer"
-    replies = _Replies(dspy.settings.adapter or dspy.ChatAdapter())
-    with dspy.context(adapter=replies, lm=dspy.settings.lm or _placeholder(), trace=[], disable_history=True):
+    lm = dspy.settings.lm or dspy.LM("none/dry-run", cache=False)
+    # Who calls a language model past the adapter is refused: a dry run pays for nothing.
+    with dspy.context(adapter=replies, lm=lm, trace=[], disable_history=True), calling_nothing():
         yield copy, replies
 
 
-def _no_page(query: str, max_results: int) -> list[Passage]:
-    return []
-
-
-class _NoEngine:
-    def complete(self, request: Any) -> Any:
-        raise ConfigError("a dry run calls no language model")
-
-
-def _placeholder() -> dspy.LM:
-    return dspy.LM("none/dry-run", engine=_NoEngine(), cache=False, num_retries=0)
+def _tokens(text: str) -> int:
+    """About how many: four letters of an alphabet are one, and so is a character of another script."""
+    wide = sum(ord(character) > 0x2E7F for character in text)
+    return wide + math.ceil((len(text) - wide) / 4)
 
 
 def _stand_in(annotation: Any, text: str) -> Any:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.optimize.metrics.objective import metric_name
+from crag_dspy.optimize.prompts.job import CompileJob
 from crag_dspy.optimize.prompts.predictors import with_models_of
 from crag_dspy.optimize.runs.fingerprints import devset_digest, digest, metric_identity, program_identity
 from crag_dspy.optimize.runs.folder import METRICS, PROGRAM, Run, pretty
@@ -24,32 +25,33 @@ from crag_dspy.state.saving import save_whole
 if TYPE_CHECKING:
     import dspy
 
-    from crag_dspy.optimize.prompts.job import CompileJob
-
 CANDIDATE = "candidate.json"
 
 
 @contextmanager
 def opened(job: CompileJob, optimizer: str) -> Iterator[Run]:
     """The run of a job. Raises `StaleOutcomesError` when the folder has that of another one."""
+    given = job.arguments
+    folder = given.folder
     identity = {
         **program_identity(job.program),
         **metric_identity(job.metric),
         "optimizer": optimizer,
-        "options": digest({name: repr(value) for name, value in job.options.items()}),
+        "options": digest({name: repr(value) for name, value in given.options.items()}),
         "predictors": ", ".join(job.names),
-        "alternate": str(job.alternate),
-        "seed": str(job.seed),
+        "alternate": str(given.alternate),
+        "seed": str(given.seed),
         "trainset": devset_digest(job.division.train),
         "valset": devset_digest(job.division.val),
     }
     config = {"optimizer": optimizer, "predictors": job.names, "metric": metric_name(job.metric)}
     data = {"heldout": devset_digest(job.division.held), "questions": job.division.sizes}
-    given: dict[str, Any] = {"config": config, "seed": job.seed, "data": data, "fresh": job.fresh}
-    with Run.open(job.folder, "compile", identity, **given) as run:
-        if job.fresh and job.folder is not None:
-            (job.folder / CANDIDATE).unlink(missing_ok=True)
-            for part in (job.folder / "before", job.folder / "after", *job.folder.glob("thresholds-*")):
+    with Run.open(
+        folder, "compile", identity, config=config, seed=given.seed, data=data, fresh=given.fresh
+    ) as run:
+        if given.fresh and folder is not None:
+            (folder / CANDIDATE).unlink(missing_ok=True)
+            for part in (folder / "before", folder / "after", *folder.glob("thresholds-*")):
                 shutil.rmtree(part, ignore_errors=True)
         yield run
 

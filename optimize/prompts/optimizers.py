@@ -1,233 +1,254 @@
-"""DSPy's optimizers by name: the largest that stays within a number of LM calls, and running it.
+"""DSPy's optimizers by name: how each is built at a size, and how often it then runs the program at most.
 
-An entry of the table offers its optimizer at several sizes (candidates, trials, steps), the most generous first: see
-`optimizer_sizes.py`.
+A size is one number, the larger the more is tried. The data may be small: a dozen examples are enough to try each of
+them. Labelled demonstrations are off, since they have no context and teach to answer without one.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from random import Random
-from typing import Any
-
-import dspy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.prompts import optimizer_sizes as sizes
-from crag_dspy.optimize.prompts.optimizer_sizes import Options, Task
-from crag_dspy.state.arguments import check_choice, check_whole
 
-# Optimizers that have a language model write instructions.
-PROPOSING = ("mipro", "simba", "gepa", "copro")
+if TYPE_CHECKING:
+    import dspy
+
+Options = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """One optimizer at one size.
+class Task:
+    """What there is to compile.
 
     Attributes:
-        options: everything that its constructor and its `compile` are given.
-        sizes: those of them that make it large or small.
-        train: how many examples it learns from.
-        runs, own_calls: how often the program is run, and how often the optimizer calls a language model itself; at
-            most. None when that cannot be told.
-        ready: the optimizer, when the user gave one.
+        train, val: examples to learn from, and to choose candidates by.
+        metric: for the optimizer (see `guarded.Guarded`).
+        predictors: how many may change.
+        options: arguments of the optimizer or of its `compile` that the user fixed.
+        lm, proposer: answers questions; proposes instructions.
+        stopped: whether there are no calls left, for optimizers that ask.
     """
 
-    name: str
-    kind: type
-    options: Mapping[str, Any]
-    sizes: Mapping[str, Any]
-    train: int
-    runs: int | None = None
-    own_calls: int | None = None
-    ready: Any = None
-
-    def calls(self, each: float) -> int | None:
-        """LM calls in all, at most, when a question takes `each`."""
-        return None if self.runs is None else math.ceil(self.runs * each) + (self.own_calls or 0)
-
-    def compile(self, student: dspy.Module, task: Task) -> dspy.Module:
-        """Build the optimizer, unless it is there, and run it."""
-        builds, compiles = _takes(self.kind.__init__), _takes(self.kind.compile)  # type: ignore[misc, attr-defined]
-        chosen = {name: value for name, value in self.options.items() if name in builds}
-        optimizer = self.ready if self.ready is not None else self.kind(**chosen)
-        rest = {name: value for name, value in self.options.items() if name in compiles - builds}
-        offered = {"valset": list(task.val) or None, "seed": task.seed, **rest}
-        given = {name: value for name, value in offered.items() if name in compiles and value is not None}
-        return optimizer.compile(student, trainset=shuffled(task.train, task.seed)[: self.train], **given)
+    train: Sequence[dspy.Example]
+    val: Sequence[dspy.Example]
+    metric: Callable[..., Any]
+    predictors: int
+    seed: int = 0
+    threads: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    lm: Any = None
+    proposer: Any = None
+    stopped: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """An entry of the table: at which sizes, at what cost, and whether it chooses candidates by `val`."""
+    """An entry of the table.
 
-    kind: type
-    ladder: Callable[[Task], Iterable[Options]]
-    cost: Callable[[Options, Task], tuple[int, int]]
-    sizes: tuple[str, ...]
-    chooses: bool = False
-
-
-def checked_optimizer(given: Any) -> Any:
-    """A name of `OPTIMIZERS`, also where DSPy's own was given ("MIPROv2"); an optimizer as it is.
-
-    Raises:
-        ConfigError: another name, a class, or something without `compile`.
+    Attributes:
+        kind: DSPy's name of it.
+        sizes: from the most generous to the leanest.
+        built: its arguments at a size; `train` is how many examples it learns from, all when it is not there.
+        most: program runs, and calls of a language model by itself, at most.
+        shown: the arguments that make it large or small.
+        chooses: whether it chooses candidates by `val`.
+        proposes: whether it has a language model write instructions.
     """
+
+    kind: str
+    sizes: Sequence[int]
+    built: Callable[[int, Task], Options]
+    most: Callable[[Options, Task], tuple[int, int]]
+    shown: tuple[str, ...]
+    chooses: bool = False
+    proposes: bool = False
+
+    @property
+    def type(self) -> Any:
+        import dspy
+
+        return getattr(dspy, self.kind)
+
+
+def entry_of(optimizer: Any) -> tuple[str, Optimizer] | None:
+    """(name, entry) of a name, DSPy's or ours, or of a ready-made optimizer; None for one of another make."""
+    wanted = optimizer.lower() if isinstance(optimizer, str) else type(optimizer).__name__.lower()
+    for name, entry in OPTIMIZERS.items():
+        if wanted == entry.kind.lower() or (isinstance(optimizer, str) and wanted == name):
+            return (name, entry) if isinstance(optimizer, str) or type(optimizer) is entry.type else None
+    return None
+
+
+def check_optimizer(given: Any) -> None:
+    """Raises `ConfigError` for an unknown name, a class, or something without `compile`."""
     if isinstance(given, str):
-        dspys = {entry.kind.__name__.lower(): name for name, entry in OPTIMIZERS.items()}
-        name = given if given in OPTIMIZERS else dspys.get(given.lower())
-        if name is None:
+        if entry_of(given) is None:
             raise ConfigError(
                 f"optimizer must be one of {', '.join(OPTIMIZERS)}, or a DSPy optimizer, got {given!r}"
             )
-        return name
-    if inspect.isclass(given):
+    elif inspect.isclass(given):
         raise ConfigError(f"optimizer must be made, not a class: pass {given.__name__}(...), or its name")
-    if not callable(getattr(given, "compile", None)):
+    elif not callable(getattr(given, "compile", None)):
         raise ConfigError(f"optimizer must have compile(), as DSPy's have, got {type(given).__name__}")
-    return given
 
 
-def plans(name: str, task: Task) -> Iterator[Plan]:
-    """The sizes of an optimizer from the most generous to the leanest.
-
-    Raises:
-        ConfigError: an unknown name or option, or no examples.
-        MissingPackageError: for "mipro", optuna.
-    """
-    check_choice("optimizer", name, sorted(OPTIMIZERS))
-    entry = OPTIMIZERS[name]
-    _check_options(entry.kind, task.options)
-    if not task.train or (entry.chooses and not task.val):
-        raise ConfigError(
-            f"{name} needs examples to learn from{' and others to choose by' if entry.chooses else ''}"
-        )
-    _check_batches(task)
-    for rung in entry.ladder(task):
-        options = {**rung, **task.options}
-        yield _plan(name, entry, options, task)
+# The arguments of each at a size, and the most that it costs: (program runs, calls by itself).
 
 
-def fitting_plan(name: str, task: Task, calls: int | None) -> Plan:
-    """The most generous plan within `calls` LM calls. Raises `ConfigError` saying how many the leanest takes."""
-    plan = None
-    for plan in plans(name, task):
-        if calls is None or (plan.calls(task.calls) or 0) <= calls:
-            return plan
-    least = plan.calls(task.calls) if plan is not None else 0
-    raise ConfigError(
-        f"{name} takes up to {least} LM calls even at its smallest ({len(task.train)} examples to learn from, "
-        f"{len(task.val)} to choose by), but the budget leaves {calls}: raise the budget, give fewer examples, or use "
-        f"optimizer='bootstrap'"
-    )
+def _demos(task: Task) -> Options:
+    return {"metric": task.metric, "max_bootstrapped_demos": 4, "max_labeled_demos": 0, "max_rounds": 1}
 
 
-def plan_of(optimizer: Any, task: Task) -> Plan:
-    """A ready-made optimizer as a plan: its own sizes, and what they cost where that is known."""
-    name = next((name for name, entry in OPTIMIZERS.items() if type(optimizer) is entry.kind), None)
-    if name is None:
-        kind = type(optimizer)
-        return Plan(kind.__name__, kind, dict(task.options), {}, len(task.train), ready=optimizer)
-    entry = OPTIMIZERS[name]
-    own = {key: _kept(optimizer, key) for key in next(iter(entry.ladder(task)))}
-    options = {key: value for key, value in own.items() if value is not None}
-    if entry.kind is dspy.MIPROv2:
-        options |= sizes.mipro_run(optimizer, task)
-    if entry.kind is dspy.GEPA:
-        options |= sizes.gepa_run(optimizer, task)
-    return _plan(name, entry, {**options, **task.options}, task, ready=optimizer)
+def _labeled(size: int, task: Task) -> Options:
+    return {"k": size}  # made by `labelled.labelled_demos`, with the program's own context
 
 
-def shuffled(examples: Sequence[dspy.Example], seed: int) -> list[dspy.Example]:
-    """In an order of the seed's. Bootstrapping takes the first that work, so the order is what a seed can vary."""
-    order = list(examples)
-    Random(seed).shuffle(order)
-    return order
+def _bootstrap(size: int, task: Task) -> Options:
+    return {**_demos(task), "train": max(1, len(task.train) * size // 8)}
 
 
-def _plan(name: str, entry: Optimizer, options: Options, task: Task, ready: Any = None) -> Plan:
-    train = int(options.pop("train", len(task.train)))
-    runs, own = entry.cost({**options, "train": train}, task)
-    shown = {key: options[key] for key in entry.sizes if key in options}
-    return Plan(name, entry.kind, options, shown, train, runs, own, ready)
+def _bootstrap_most(options: Options, task: Task) -> tuple[int, int]:
+    return options["train"] * int(options.get("max_rounds") or 1), 0
 
 
-def _takes(function: Callable[..., Any]) -> set[str]:
-    return set(inspect.signature(function).parameters) - {"self", "student", "trainset"}
+def _random_search(size: int, task: Task) -> Options:
+    n = int(task.options.get("num_candidate_programs", size))
+    options = {**_demos(task), "num_threads": task.threads, "num_candidate_programs": n}
+    # Seed -2 is "labels only": without labelled demonstrations it would measure the bare program twice.
+    return options if task.options.get("max_labeled_demos") else {**options, "restrict": [-3, -1, *range(n)]}
 
 
-def _kept(optimizer: Any, name: str) -> Any:
-    """What an optimizer was built with; random search keeps the number of its candidates under another name."""
-    return getattr(optimizer, {"num_candidate_programs": "num_candidate_sets"}.get(name, name), None)
+def _random_search_most(options: Options, task: Task) -> tuple[int, int]:
+    n, rounds = int(options["num_candidate_programs"]), int(options.get("max_rounds") or 1)
+    return (n + 1) * options["train"] * rounds + (n + 3) * len(task.val), 0
 
 
-_WHOLE = (
-    "max_bootstrapped_demos",
-    "num_candidate_programs",
-    "num_candidates",
-    "num_trials",
-    "max_steps",
-    "bsize",
-    "k",
-)
+def _mipro(size: int, task: Task) -> Options:
+    n = int(task.options.get("num_candidates", size))
+    return {
+        "metric": task.metric,
+        "prompt_model": task.proposer,
+        "task_model": task.lm or task.proposer,
+        "auto": None,  # its presets are sized for hundreds of examples
+        "num_candidates": n,
+        "num_trials": trials(n, task.predictors),
+        "max_bootstrapped_demos": 3,
+        "max_labeled_demos": 0,
+        "num_threads": task.threads,
+        "minibatch": False,  # which it can only do with 35 examples or more
+        "minibatch_size": min(35, len(task.val)),
+    }
 
 
-def _check_options(kind: type, options: Mapping[str, Any]) -> None:
-    takes = _takes(kind.__init__) | _takes(kind.compile)  # type: ignore[misc, attr-defined]
-    takes -= {"valset", "teacher", "metric", "kwargs", "_kwargs", "seed"}
-    for name, value in options.items():
-        if name not in takes:
-            raise ConfigError(f"{kind.__name__} has no option {name!r}: it takes {', '.join(sorted(takes))}")
-        if name in _WHOLE:
-            # Without bootstrapped demonstrations the others crash; MIPROv2 then learns instructions only.
-            check_whole(name, value, 0 if kind is dspy.MIPROv2 and name == "max_bootstrapped_demos" else 1)
+def trials(candidates: int, predictors: int) -> int:
+    """MIPROv2's own advice."""
+    return int(max(4 * predictors * math.log2(max(2, candidates)), 1.5 * candidates))
 
 
-def _check_batches(task: Task) -> None:
-    for name, examples in (
-        ("bsize", task.train),
-        ("reflection_minibatch_size", task.train),
-        ("minibatch_size", task.val),
-    ):
-        if task.options.get(name, 0) > len(examples):
-            raise ConfigError(
-                f"{name} must be at most {len(examples)}, the examples there are, got {task.options[name]}"
-            )
+def _mipro_most(options: Options, task: Task) -> tuple[int, int]:
+    n, trials = int(options["num_candidates"]), int(options["num_trials"])
+    passes = 2 * trials + 2 if options.get("minibatch") else trials + 1
+    own = 3 * n * task.predictors + min(10, math.ceil(options["train"] / 10)) + 1
+    return max(0, n - 1) * options["train"] + passes * len(task.val), own
+
+
+def _simba(size: int, task: Task) -> Options:
+    return {
+        "metric": task.metric,
+        "prompt_model": task.proposer,
+        "num_threads": task.threads,
+        "max_demos": 4,
+        "bsize": min(32, 8 * size, len(task.train)),  # more than there are examples is an error
+        "max_steps": size,
+        "num_candidates": min(6, size + 1),
+    }
+
+
+def _simba_most(options: Options, task: Task) -> tuple[int, int]:
+    bsize, steps, n = (int(options[name]) for name in ("bsize", "max_steps", "num_candidates"))
+    return steps * bsize * (2 * n + 1) + (n + 1) * options["train"], steps * (n + 1)
+
+
+def _gepa(size: int, task: Task) -> Options:
+    batch = min(int(task.options.get("reflection_minibatch_size", 3)), len(task.train))
+    return {
+        "metric": task.metric,
+        "reflection_lm": task.proposer,
+        "num_threads": task.threads,
+        "reflection_minibatch_size": batch,
+        "max_metric_calls": len(task.val) + size * (len(task.val) + 2 * batch),
+        "seed": task.seed,
+        "gepa_kwargs": {"stop_callbacks": [lambda state: task.stopped()]},
+    }
+
+
+def _gepa_most(options: Options, task: Task) -> tuple[int, int]:
+    batch, asked = int(options["reflection_minibatch_size"]), int(options["max_metric_calls"])
+    # The round in which the limit is reached is finished, and may end with an evaluation of all of `val`.
+    return asked + len(task.val) + 2 * batch, math.ceil(asked / (2 * batch)) + 1
+
+
+def _copro(size: int, task: Task) -> Options:
+    return {
+        "metric": task.metric,
+        "prompt_model": task.proposer
+        if task.proposer is not task.lm
+        else None,  # the same one: it prints prompts
+        "breadth": size,
+        "depth": min(3, size // 2),
+        "eval_kwargs": {"num_threads": task.threads, "display_progress": True},
+    }
+
+
+def _copro_most(options: Options, task: Task) -> tuple[int, int]:
+    breadth, depth, many = int(options["breadth"]), int(options["depth"]), task.predictors
+    # With several predictors every candidate so far is tried again at each depth.
+    rounds = depth if many == 1 else depth * (depth + 1) // 2
+    return breadth * rounds * many * options["train"], breadth * depth * many
 
 
 OPTIMIZERS: dict[str, Optimizer] = {
-    "labeled": Optimizer(dspy.LabeledFewShot, sizes.labeled_sizes, lambda options, task: (0, 0), ("k",)),
+    "labeled": Optimizer("LabeledFewShot", (4,), _labeled, lambda options, task: (0, 0), ("k",)),
     "bootstrap": Optimizer(
-        dspy.BootstrapFewShot, sizes.bootstrap_sizes, sizes.bootstrap_cost, ("max_bootstrapped_demos",)
+        "BootstrapFewShot", range(8, 0, -1), _bootstrap, _bootstrap_most, ("max_bootstrapped_demos",)
     ),
     "random_search": Optimizer(
-        dspy.BootstrapFewShotWithRandomSearch,
-        sizes.search_sizes,
-        sizes.search_cost,
+        "BootstrapFewShotWithRandomSearch",
+        (8, 6, 4, 3, 2, 1),
+        _random_search,
+        _random_search_most,
         ("num_candidate_programs", "max_bootstrapped_demos"),
         chooses=True,
     ),
     "mipro": Optimizer(
-        dspy.MIPROv2,
-        sizes.mipro_sizes,
-        sizes.mipro_cost,
+        "MIPROv2",
+        (8, 6, 4, 3, 2),
+        _mipro,
+        _mipro_most,
         ("num_candidates", "num_trials", "max_bootstrapped_demos"),
         chooses=True,
+        proposes=True,
     ),
     "simba": Optimizer(
-        dspy.SIMBA, sizes.simba_sizes, sizes.simba_cost, ("bsize", "max_steps", "num_candidates")
+        "SIMBA",
+        (8, 6, 4, 3, 2, 1),
+        _simba,
+        _simba_most,
+        ("bsize", "max_steps", "num_candidates"),
+        proposes=True,
     ),
     "gepa": Optimizer(
-        dspy.GEPA,
-        sizes.gepa_sizes,
-        sizes.gepa_cost,
+        "GEPA",
+        (20, 14, 10, 7, 5, 4, 3, 2, 1),
+        _gepa,
+        _gepa_most,
         ("max_metric_calls", "reflection_minibatch_size"),
         chooses=True,
+        proposes=True,
     ),
-    "copro": Optimizer(dspy.COPRO, sizes.copro_sizes, sizes.copro_cost, ("breadth", "depth")),
+    "copro": Optimizer("COPRO", (8, 6, 4, 3, 2), _copro, _copro_most, ("breadth", "depth"), proposes=True),
 }

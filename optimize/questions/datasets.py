@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -46,8 +46,7 @@ def load(
         limit: read at most so many.
 
     Raises:
-        ConfigError: a row that cannot be read, naming line and field; a set that cannot be had, saying how
-        to.
+        ConfigError: a row that cannot be read, naming line and field; a set that cannot be had, saying how to.
     """
     if limit is not None and limit < 1:
         raise ConfigError(f"limit must be at least 1, got {limit!r}")
@@ -73,15 +72,14 @@ def split(
     shares: Mapping[str, float],
     *,
     seed: int = 0,
-    by: str | None = "document",
+    by: str | Callable[[dspy.Example], Hashable] | None = "document",
 ) -> dict[str, list[dspy.Example]]:
     """Divide examples at random, whole groups at a time.
 
     Args:
-        shares: name -> share of the examples, in (0, 1], together at most 1: {"train": 0.6, "dev": 0.2,
-        "test": 0.2}. seed: the same examples and seed give the same split, whatever order the examples come
-        in. by: the field that must not be divided; examples without it, and all when None, are grouped by
-        their question,
+        shares: name -> share of the examples, in (0, 1], together at most 1: {"train": 0.6, "dev": 0.2, "test": 0.2}.
+        seed: the same examples and seed give the same split, whatever order the examples come in.
+        by: the field that must not be divided; examples without it, and all when None, are grouped by their question,
             so that a repeated question is never on both sides.
 
     Returns:
@@ -138,8 +136,8 @@ def _in_split(examples: Iterator[dspy.Example], split: str | None, name: str) ->
         )
 
 
-def _group(example: dspy.Example, by: str | None) -> Hashable:
-    value = example.get(by) if by else None
+def _group(example: dspy.Example, by: str | Callable[[dspy.Example], Hashable] | None) -> Hashable:
+    value = by(example) if callable(by) else example.get(by) if by else None
     return ("question", normalize(example.question)) if value is None else ("document", str(value))
 
 

@@ -1,9 +1,7 @@
-"""The paper's four sets, as their publishers and as the paper's own files have them, and any set on Hugging
-Face.
+"""The paper's four sets, as their publishers and as the paper's own files have them, and any set on Hugging Face.
 
-Nothing is downloaded unless a set is asked for by name. Questions of PopQA ask for a fact (short answers),
-PubHealth's are claims (true or false), ARC-Challenge's have choices, Biography asks for a life (no gold
-answer).
+Nothing is downloaded unless a set is asked for by name. Questions of PopQA ask for a fact (short answers), PubHealth's
+are claims (true or false), ARC-Challenge's have choices, Biography asks for a life (no gold answer).
 """
 
 from __future__ import annotations

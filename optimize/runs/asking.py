@@ -26,8 +26,8 @@ from crag_dspy.optimize.metrics.observed import (
     field_of,
     strings_of,
 )
+from crag_dspy.optimize.metrics.score import Metric
 from crag_dspy.optimize.runs.cap import refusals
-from crag_dspy.optimize.runs.checks import Metric
 from crag_dspy.usage import count_replies, track_calls
 
 

@@ -159,6 +159,13 @@ def refusals() -> Iterator[list[BudgetSpentError]]:
         yield seen
 
 
+@contextmanager
+def calling_nothing() -> Iterator[None]:
+    """Within, every call is refused, for work that must cost nothing; `refusals` around it does not see them."""
+    with dspy.context(**{_SETTING: ()}), capped(Cap(calls=0)):
+        yield
+
+
 def _tokens(call: LMCall) -> tuple[str, int, int]:
     """(model, tokens in, tokens out)."""
     usage: Mapping[str, Any] = call.result.usage if call.result is not None else {}

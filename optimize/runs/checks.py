@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dspy
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.metrics.objective import metric_name
+from crag_dspy.optimize.metrics.score import Metric
+from crag_dspy.optimize.runs.cap import calling_nothing
 
-Metric = Callable[..., Any]
 Metrics = Metric | Sequence[Metric] | Mapping[str, Metric]
 
 
@@ -50,6 +51,11 @@ def check_devset(devset: Sequence[dspy.Example], metrics: Any = ()) -> None:
         raise ConfigError("devset is empty: at least one example is needed")
     for metric in metrics:
         check_metric(metric)
+    with calling_nothing():  # a metric may be a judge, which has nothing to judge yet
+        _check_examples(devset, metrics)
+
+
+def _check_examples(devset: Sequence[dspy.Example], metrics: Any) -> None:
     for i, example in enumerate(devset):
         try:
             asked = example.inputs().keys()

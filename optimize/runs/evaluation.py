@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.metrics.costs import Cost
+from crag_dspy.optimize.metrics.score import Metric
 from crag_dspy.optimize.runs.asking import ask_program, described, judge_answer, paid_for
-from crag_dspy.optimize.runs.checks import Metric, Metrics, check_devset, named_metrics
+from crag_dspy.optimize.runs.checks import Metrics, check_devset, named_metrics
 from crag_dspy.optimize.runs.failing import IN_A_ROW, InARow, failure_in
 from crag_dspy.optimize.runs.fingerprints import (
     devset_digest,

@@ -1,8 +1,7 @@
 """What an answer depends on, named part by part, so that a stored one can say why it no longer holds.
 
-An identity is a flat mapping from a name ("prompt generate", "settings.top_n", "part corrective.grade") to a
-short text. Two runs give the same answers when their identities agree, and where they differ the names say
-what changed.
+An identity is a flat mapping from a name ("prompt generate", "settings.top_n", "part corrective.grade") to a short
+text. Two runs give the same answers when their identities agree, and where they differ the names say what changed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A run: one evaluation or optimization, with the folder of what came out of it.
 
-    config.json     kind, configuration, seed, identity (what the answers depend on), versions, digest of the
-    data results.jsonl   one line a result, on disk before the next one is begun
+    config.json     kind, configuration, seed, identity (what the answers depend on), versions, digest of the data
+    results.jsonl   one line a result, on disk before the next one is begun
     metrics.json    the summary, when the run is complete
     program.json    the program, where the run made one
     report.html     written by `report.py`

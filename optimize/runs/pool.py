@@ -1,7 +1,8 @@
 """Many questions at once, in threads that see DSPy's settings, with nothing lost when it is interrupted.
 
-Why not `dspy.Evaluate` or `dspy.Parallel`: they start a slow question a second time after two minutes, stop
-the whole batch after some errors, and print progress on stdout. A run must do none of these.
+Why not `dspy.Parallel`: with `timeout=0` it begins no slow question twice and with `max_errors=1` it stops at the first
+error, but then it raises a bare `Exception` that does not say which, and, as after Ctrl-C, does not wait for what is in
+flight: those answers, paid for, would come when the run is closed. Its progress is on stdout, where answers go.
 """
 
 from __future__ import annotations

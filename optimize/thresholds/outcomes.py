@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     import dspy
 
-    from crag_dspy.optimize.metrics.answers import Metric
     from crag_dspy.optimize.metrics.objective import Prices
+    from crag_dspy.optimize.metrics.score import Metric
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import dspy
 
-    from crag_dspy.optimize.metrics.answers import Metric
+    from crag_dspy.optimize.metrics.score import Metric
     from crag_dspy.optimize.thresholds.frontier import FrontierPoint
 
 _CAUSES = 5  # of failed runs, named in the text

@@ -27,7 +27,7 @@ from crag_dspy.state.plain import Plain, plain
 if TYPE_CHECKING:
     import dspy
 
-    from crag_dspy.optimize.metrics.answers import Metric
+    from crag_dspy.optimize.metrics.score import Metric
 
 _CUTS = ("upper", "lower")
 

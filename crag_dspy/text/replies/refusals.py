@@ -31,7 +31,7 @@ def _any(words: str) -> str:
 _OURS_TO_READ = _any("context evidence passages? knowledge excerpts? snippets?")
 _SOURCE = _any(
     "context evidence passages? knowledge excerpts? snippets? texts? documents? sources? articles? information "
-    "materials? data content paragraphs? sections? results?"
+    "materials? contents? paragraphs? sections?"
 )
 _NOT = "(?: not|n't)"
 _CANNOT = "(?:cannot|can not|can't|could not|couldn't)"
@@ -66,7 +66,7 @@ _REFUSALS = (
     r"|(?:no (?:answer|information|evidence|data|details?)|none) (?:is |was )?(?:found|available|given|provided|stated)"
     r"|未知|不详|不詳|无答案|没有答案|不明|不明です)$",
     # "I cannot answer this question."
-    rf"{_LEAD}(?:i|we) (?:(?:do|did|could|can|would|am|are|was|were){_NOT}|cannot)(?: \w+ly)? "
+    rf"{_LEAD}(?:i|we) (?:(?:do|did|could|can|would|am|are|was|were){_NOT}|cannot|can't)(?: \w+ly)? "
     rf"(?:able to|sure|certain|aware|see any|be sure|be certain|{_FIND}|{_HAVE})\b",
     rf"{_LEAD}(?:i|we) (?:have no|lack|failed to|(?:am|are|was|were) unable to)\b",
     rf"{_LEAD}i'm (?:unable to|not (?:able to|sure|certain|aware))\b",
@@ -75,7 +75,7 @@ _REFUSALS = (
     # "The question cannot be answered from the passages."
     rf"\b{_CANNOT} be (?:\w+ly )?(?:answered|determined|inferred|deduced|ascertained)\b",
     rf"\b{_CANNOT} be (?:\w+ly )?(?:found|known|identified|established|confirmed|verified)"
-    r"(?:$| (?:in|from|with|based|given|by|using)\b)",
+    r"(?:$| (?:in|from|based|given|using|with (?:the |any )?(?:given|provided|available))\b)",
     r"\b(?:not|isn't|impossible) (?:possible )?to (?:determine|answer|say|tell|know|infer)\b",
     # "This is not in the evidence." "Not found in provided context."
     rf"(?:\bnot|\bnever|n't) (?:\w+ )?(?:{_SAID} )?(?:\w+ )?(?:in|by|within|from) "
@@ -85,11 +85,14 @@ _REFUSALS = (
     rf"^(?:[\w'-]+ ){{1,12}}(?:is|are|was|were|has|have){_NOT}(?: \w+ly)? (?:been )?{_SAID}$",
     rf"^(?:[\w'-]+ ){{1,12}}{_IS}(?: \w+ly)? (?:unknown|unclear|unspecified|uncertain)"
     r"(?: (?:from|in|based on) .{1,80})?$",
+    rf"{_LEAD}it (?:is|was|remains) (?:unknown|unclear|uncertain|not {_SAID}) "
+    r"(?:who|whom|whose|what|which|when|where|how|why|whether|if)\b",
     rf"^{_SOME}[\w'-]+: (?:unknown|not {_SAID})$",
     # "The context does not say who built it."
     rf"{_LEAD}{_SOME}{_OURS_TO_READ}(?: [\w'-]+){{0,4}}? (?:do|does|did|is|are|was|were|has|have){_NOT}\b"
     r"(?! (?:only|just|merely)\b)",
     rf"{_LEAD}{_SOME}{_SOURCE}(?: [\w'-]+){{0,4}}? (?:do|does|did){_NOT} (?:\w+ly )?(?:(?:seem|appear) to )?{_SAY}\b",
+    rf"^(?:do|does|did){_NOT} (?:\w+ly )?{_SAY}\b",
     rf"{_LEAD}(?:it|this|they) (?:do|does|did){_NOT} (?:\w+ly )?(?:say|state|mention|specify|answer|tell)\b",
     rf"{_LEAD}(?:none|neither) of the (?:\w+ ){{0,2}}{_SOURCE}\b",
     rf"{_LEAD}{_SOME}{_SOURCE} (?:\w+ )?"
@@ -103,7 +106,7 @@ _REFUSALS = (
 )
 _HAN_SUBJECT = (
     "(?:^|我们?|[，,：:]|资料|資料|文中|文本|上下文|段落|文章|证据|證據|信息|資訊|原文|材料|文档|文檔|内容|內容|知识库"
-    "|这里|问题|問題|答案|目前|暂时|暂)"
+    "|[该該本此]文|这里|问题|問題|答案|目前|暂时|暂)"
 )
 _HAN_BETWEEN = (
     "(?:中|里|裡|内|內|也|并|並|都|均|还|還|仍|尚|所|提供|暂|暫|的|我|们|直接|明确|明確|完全|实在){0,6}"
@@ -123,7 +126,7 @@ _REFUSAL = re.compile("|".join(_REFUSALS))
 _HAN_REFUSAL = re.compile("|".join(_HAN_REFUSALS))
 _MAYBE = re.compile(
     r"[,;] ?(?:it )?(?:maybe|perhaps|probably|possibly|likely|i (?:think|believe|guess)"
-    r"|it (?:is|was|may|might|could|seems))\b"
+    r"|it (?:may|might|could|seems|(?:is|was)(?! (?:not|un|im))))\b"
     r"|(?:可能|也许|或许|应该)是"
 )
 # Clauses that say nothing by themselves.
@@ -152,6 +155,8 @@ _SUBORDINATE = re.compile(
 )
 _QUOTES = " \t\r\n\"'“”‘’「」『』*_`#.。!！?？,，;；:：()（）[]…-–—"
 
+_OWN = {text.strip(_QUOTES).lower() for text in ABSTENTIONS.values()}
+
 
 def abstention_for(question: str) -> str:
     """The sentence that says that the evidence is not there, in the language of a question."""
@@ -166,8 +171,6 @@ def is_abstention(answer: str) -> bool:
     text = normal_form("NFKC", uncited(reply_text(answer))).replace("’", "'").strip()
     if not any(char.isalnum() for char in text):
         return True
-    if text.strip(_QUOTES) in _OURS:
-        return True
     refused = False
     for clause in _clauses(text):
         if _refuses(clause):
@@ -178,8 +181,8 @@ def is_abstention(answer: str) -> bool:
 
 
 def _clauses(text: str) -> Iterator[str]:
-    for start, end in sentence_spans(text):
-        sentence = " ".join(text[start:end].lower().split())
+    sentences = (line[start:end] for line in text.splitlines() for start, end in sentence_spans(line))
+    for sentence in (" ".join(sentence.lower().split()) for sentence in sentences):
         for part in re.split(r"[;；]", _SUBORDINATE.sub("", sentence.strip(_QUOTES))):
             for piece in _TURN.split(part):
                 if any(char.isalnum() for char in piece):
@@ -187,12 +190,7 @@ def _clauses(text: str) -> Iterator[str]:
 
 
 def _refuses(clause: str) -> bool:
-    if clause in _OURS:
+    if clause in _OWN:
         return True
     found = _REFUSAL.search(clause) or _HAN_REFUSAL.search(clause)
     return found is not None and not _MAYBE.search(clause)
-
-
-_OURS = {text.strip(_QUOTES).lower() for text in ABSTENTIONS.values()} | {
-    text.strip(_QUOTES) for text in ABSTENTIONS.values()
-}

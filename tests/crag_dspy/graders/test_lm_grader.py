@@ -13,6 +13,7 @@ import pytest
 from crag_dspy.contracts import Grader
 from crag_dspy.errors import GraderError
 from crag_dspy.graders.lm import LMGrader
+from crag_dspy.live.notes import notes
 
 
 def about_cats(request: Any) -> str:
@@ -30,7 +31,12 @@ def test_an_unreadable_verdict_is_unknown_and_not_irrelevant(scripted_lm: Any) -
     replies = {"a": "I think so", "b": "42 degrees", "c": "否"}
     grader = LMGrader(scripted_lm({"verdict": lambda request: replies[request.inputs["passage"]]}))
 
-    assert grader.score("q", ["a", "b", "c"]) == [1.0, None, -1.0]
+    with notes() as told:
+        assert grader.score("q", ["a", "b", "c"]) == [1.0, None, -1.0]
+    assert told == [
+        "grader lm:scripted/by-field gave no verdict that can be read for 1 of 3 texts, such as '42 degrees': "
+        "they count as not judged"
+    ]
 
 
 def test_the_model_of_the_settings_is_used_in_every_thread(scripted_lm: Any) -> None:

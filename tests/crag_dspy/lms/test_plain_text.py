@@ -143,6 +143,18 @@ class TestParse:
     def test_quotes_and_labels_that_belong_to_the_answer_stay(self, kept):
         assert PlainTextAdapter().parse(ASK, f" {kept}") == {"answer": kept}
 
+    @pytest.mark.parametrize(
+        "completion",
+        [
+            "a cloud [[ ## completed ## ]]",
+            "[[ ## answer ## ]] a cloud",
+            "<think>\nA sea?\n</think>\n\na cloud",
+            "A sea? No.</think> a cloud",
+        ],
+    )
+    def test_markers_of_other_formats_and_thinking_are_no_part_of_it(self, completion):
+        assert PlainTextAdapter().parse(ASK, completion) == {"answer": "a cloud"}
+
     @pytest.mark.parametrize("completion", ["", "  \n ", '""', "Question: again?", "Answer:"])
     def test_an_empty_answer_is_an_error(self, completion):
         with pytest.raises(AdapterParseError):

@@ -4,7 +4,7 @@ import re
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crag_dspy.text.matching import contains_answer, found_answer, normalize, phrases, token_f1, tokens, words
@@ -12,11 +12,15 @@ from crag_dspy.text.matching import contains_answer, found_answer, normalize, ph
 
 def squad(text: str) -> str:
     """The official SQuAD v1.1 evaluation script's `normalize_answer`."""
-    kept = "".join(char for char in text.lower() if char not in set(string.punctuation))
+    kept = "".join(
+        char for char in text.lower().replace("1,000", "1000") if char not in set(string.punctuation)
+    )
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", kept).split())
 
 
-@given(st.text(st.characters(max_codepoint=127)))
+@given(st.text(st.characters(max_codepoint=127, exclude_characters="0123456789+#")))
+@example("In the year 1931, by 3 men.")
+@example("1,000 a day")
 def test_on_ascii_it_is_squads_normalisation(text: str) -> None:
     assert normalize(text) == squad(text)
 
@@ -47,13 +51,38 @@ def test_normalising_twice_changes_nothing(text: str) -> None:
         ("1914–1918", "1914-1918"),
         ("Straße", "strasse"),
         ("サッカー！", "サッカー"),
+        ("½", "1/2"),
+        ("1\u202f000.5", "1,000.5"),
+        ("−5", "-5"),
+        ("$1.5 million", "1.5 million"),
+        ("20 : 1", "20 1"),
     ],
 )
 def test_the_same_answer_written_otherwise(one: str, other: str) -> None:
     assert normalize(one) == normalize(other)
 
 
-@pytest.mark.parametrize(("one", "other"), [("が", "か"), ("6½", "61/2"), ("北京", "南京"), ("й", "и")])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("が", "か"),
+        ("6½", "61/2"),
+        ("北京", "南京"),
+        ("й", "и"),
+        ("35", "3.5"),
+        ("C++", "C"),
+        ("C#", "C"),
+        ("1.5", "15"),
+        ("$1.5 million", "$15 million"),
+        ("20:1", "201"),
+        ("3-2", "32"),
+        ("-5", "5"),
+        ("1/2", "12"),
+        ("½", "12"),
+        ("５．３", "53"),
+        ("气温-5度", "气温5度"),
+    ],
+)
 def test_another_answer_stays_another(one: str, other: str) -> None:
     assert normalize(one) != normalize(other)
 
@@ -95,6 +124,11 @@ def test_contains(text: str, answer: str) -> None:
         ("anything at all", ""),
         ("anything at all", "   "),
         ("首都是南京。", "北京"),
+        ("it is -5 degrees", "5 degrees"),
+        ("it costs $15 million", "$1.5 million"),
+        ("it costs $1.5 million", "$15 million"),
+        ("version 35", "3.5"),
+        ("he writes C++ well", "C"),
     ],
 )
 def test_does_not_contain(text: str, answer: str) -> None:

@@ -47,6 +47,16 @@ QUESTION = "When does water boil?"
         "water boiling\x00 point\x1b",
         "wa\u200bter boiling\u2028point\ufeff",
         '"water boiling point',
+        "<think>Boiling, in keywords?</think>\nwater boiling point",
+        "water boiling point [[ ## completed ## ]]",
+        "```water boiling point```",
+        '```json {"query": "water boiling point"}```',
+        '{"action": "search", "action_input": "water boiling point"}',
+        '{"action": "search", "action_input": {"query": "water boiling point"}}',
+        '{"name": "web_search", "arguments": {"query": "water boiling point"}}',
+        '{"name": "web_search", "arguments": "{\\"query\\": \\"water boiling point\\"}"}',
+        '[{"name": "search", "arguments": {"q": "water boiling point"}}]',
+        "{'action': 'search', 'action_input': 'water boiling point'}",
     ],
 )
 def test_the_wrapping_goes_and_the_query_stays(raw: str) -> None:
@@ -89,6 +99,12 @@ def test_what_is_not_wrapping_stays(raw: str) -> None:
         "None.",
         '"""',
         "?!",
+        '{"action": "search"}',
+        '{"name": "web_search", "arguments": {}}',
+        "{'tool': 'search'}",
+        "to or from",
+        "what is it",
+        "<think>water boiling point?",
     ],
 )
 def test_nothing_is_replaced_by_the_question_and_recorded(raw: str | None) -> None:

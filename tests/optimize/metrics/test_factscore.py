@@ -168,9 +168,27 @@ def test_facts_are_verified_against_the_passages_of_their_topic(judge: Any) -> N
     assert FactScore(judge, gamma=0)(own, said(GOOD)).supported == 1
 
 
-def test_a_verdict_that_cannot_be_read_supports_nothing(scripted_lm: Callable[..., Any]) -> None:
+def test_a_verdict_that_cannot_be_read_says_nothing_of_the_fact(scripted_lm: Callable[..., Any]) -> None:
     lm = scripted_lm({"facts": "a\nb", "verdict": ["true or false", "True."]})
-    assert FactScore(lm, gamma=0)(EXAMPLE, said(GOOD)).supported == 1
+    found = FactScore(lm, gamma=0)(EXAMPLE, said(GOOD))
+    assert (found.facts, found.supported, float(found)) == (1, 1, 1.0)
+    assert "The judge's verdict on 1 more could not be read." in found.feedback
+
+
+def test_a_judge_without_a_readable_verdict_has_failed(scripted_lm: Callable[..., Any]) -> None:
+    lm = scripted_lm({"facts": "a\nb", "verdict": "true or false"})
+    with pytest.raises(JudgeError, match="no verdict that can be read on any of 2 facts"):
+        FactScore(lm, gamma=0)(EXAMPLE, said(GOOD))
+
+
+def test_a_question_that_failed_is_no_response_of_any_kind(judge: Any) -> None:
+    metric = FactScore(judge, gamma=0)
+    outage = dspy.Prediction(answer=EMPTY, failed="language model: LMTransportError")
+    found = metric(EXAMPLE, outage)
+    assert (float(found), found.abstained, found.failed) == (0.0, False, True)
+    summary = fact_summary([metric(EXAMPLE, said(GOOD)), found])
+    assert (summary.questions, summary.responded, summary.failed) == (1, 1, 1)
+    assert str(summary).endswith("responded to 1 of 1 (100.0%), failed 1")
 
 
 def test_threads_do_not_disturb_each_other(judge: Any) -> None:

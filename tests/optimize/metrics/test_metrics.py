@@ -63,6 +63,17 @@ def test_art_is_in_party_only_for_the_metric_that_says_substring() -> None:
         (metrics.contains_word, ["no"], sentence("x"), 0),
         (metrics.contains_word, ["unknown"], "Unknown", 1),  # a refusal, unless it is the gold answer itself
         (metrics.exact_match, ["The Beatles"], "beatles", 1),
+        (metrics.exact_match, ["巴黎"], "巴黎【1】", 1),
+        (metrics.exact_match, ["Paris"], "<think>Rome? No.</think>Paris [1]", 1),
+        (metrics.exact_match, ["Paris"], "Paris [[ ## completed ## ]]", 1),
+        (metrics.exact_match, ["3.5"], "35", 0),
+        (metrics.exact_match, ["$15 million"], "$1.5 million", 0),
+        (metrics.contains_word, ["3.5"], "35", 0),
+        (metrics.contains_word, ["C"], "C++", 0),
+        (metrics.contains_word, ["$15 million"], "It cost $1.5 million.", 0),
+        (metrics.token_f1, ["3.5"], "35", 0),
+        (metrics.token_f1, ["C"], "C++", 0),
+        (metrics.token_f1, ["$15 million"], "$1.5 million", 0.5),  # the million
         (metrics.exact_match, ["北京"], "「北京」", 1),
         (metrics.exact_match, ["Paris"], "Paris, France", 0),
         (metrics.exact_match, ["?"], "!", 0),

@@ -7,7 +7,7 @@ import pytest
 from dspy.lm15 import Message, Response, Usage
 
 from crag_dspy.errors import BudgetSpentError, ConfigError
-from crag_dspy.optimize.runs.cap import Cap, capped, refusals
+from crag_dspy.optimize.runs.cap import Cap, calling_nothing, capped, refusals
 from crag_dspy.optimize.runs.pool import run_each
 from crag_dspy.optimize.runs.tariff import Tariff, read_tariff, tariff_of
 
@@ -177,6 +177,21 @@ def test_who_was_refused_can_be_told(scripted_lm):
     assert first == []
     assert second
     assert isinstance(second[0], BudgetSpentError)
+
+
+def test_work_that_must_cost_nothing_calls_nothing_and_tells_nobody(scripted_lm):
+    lm = scripted_lm({"answer": "yes"})
+
+    with (
+        dspy.context(lm=lm),
+        capped(Cap()) as cap,
+        refusals() as refused,
+        pytest.raises(BudgetSpentError),
+        calling_nothing(),
+    ):
+        dspy.Predict("question -> answer")(question="a")
+
+    assert (lm.engine.calls, cap.spent.calls, refused) == (0, 0, [])
 
 
 @pytest.mark.parametrize("wrong", [{"calls": -1}, {"tokens": 1.5}, {"cost": -0.1}, {"cost": float("nan")}])

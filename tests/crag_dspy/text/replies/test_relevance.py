@@ -49,9 +49,41 @@ def test_cannot_be_read(reply: str) -> None:
     assert read_relevance(reply) is None
 
 
+@pytest.mark.parametrize(
+    ("reply", "score"),
+    [
+        ("-1", -1.0),
+        ("−1", -1.0),
+        ("- yes", 1.0),
+        ("1.0", 1.0),
+        ("0.0", -1.0),
+        ("Score: 1", 1.0),
+        ("Relevance score: 0.", -1.0),
+        ("8/10", 0.6),
+        ("Score: 8/10", 0.6),
+        ("Score: 9 out of 10", 0.8),
+        ("I would rate it 2 out of 10.", -0.6),
+        ("5/5", 1.0),
+        ("85%", 0.7),
+        ("2.0", None),
+        ("Score: 7", None),
+        ("11/10", None),
+        ("3 of 4 bridges are named, so yes", 1.0),
+        ("Yes. The passage names 8 of 10 bridges.", 1.0),
+        ("<think>It scores 2/10? No.</think> Verdict: yes", 1.0),
+        ("[[ ## verdict ## ]]\nyes\n\n[[ ## completed ## ]]", 1.0),
+        ("no [[ ## completed ## ]]", -1.0),
+        ("The passage is not relevant.</think>\nYes", 1.0),
+    ],
+)
+def test_a_number_is_read_on_its_own_scale_or_not_at_all(reply: str, score: float | None) -> None:
+    assert read_relevance(reply) == (None if score is None else pytest.approx(score))
+
+
 @given(st.text(max_size=200))
 def test_any_text_is_read_without_an_error(reply: str) -> None:
-    assert read_relevance(reply) in (1.0, -1.0, None)
+    score = read_relevance(reply)
+    assert score is None or -1 <= score <= 1
 
 
 @given(
