@@ -93,7 +93,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     group.add_argument("--dry-run", action="store_true", help="say what it would cost, and stop")
-    group.add_argument("--run", default=RUN, metavar="FOLDER", help=f"keeps what comes out (default: {RUN})")
+    group.add_argument(
+        "--run", default=RUN, metavar="FOLDER", help="keeps what comes out; the same again goes on"
+    )
     group.add_argument("--fresh", action="store_true", help="throw away what the folder has")
     group.add_argument("--out", metavar="FILE", help="write the program that is kept to this file too")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")

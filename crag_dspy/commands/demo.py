@@ -12,9 +12,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.commands.output import answer, answer_json, note, show, show_table
+from crag_dspy.commands.status import OK, SOME_FAILED
 from crag_dspy.errors import ConfigError
 from crag_dspy.graders.named import WRITTEN
-from crag_dspy.text.replies import is_abstention
 
 if TYPE_CHECKING:
     import argparse
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--lm",
         default="local",
         metavar="MODEL",
-        help="what dspy.LM takes, such as openai/gpt-4o-mini (default: local)",
+        help="what dspy.LM takes, such as openai/gpt-4o-mini",
     )
     parser.add_argument(
         "--grader",
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--embedder",
         default="minilm",
         metavar="NAME",
-        help="of the indexes; none searches by words (default: minilm)",
+        help="of the indexes; none searches by words",
     )
     parser.add_argument(
         "--cache", metavar="FOLDER", help="for the indexes (default: the user's cache folder)"
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show or measure; returns 0."""
+    """Show or measure; returns 0, or 1 when some question failed."""
     if args.limit is not None and args.limit < 1:
         raise ConfigError(f"--limit must be at least 1, got {args.limit}")
     measuring = args.json or args.split is not None
@@ -80,11 +80,8 @@ def run(args: argparse.Namespace) -> int:
     from crag_dspy.commands.demo_systems import open_systems
 
     with open_systems(args.lm, args.grader, args.embedder, args.cache) as systems:
-        if measuring:
-            _measure(systems, questions, args)
-        else:
-            _show(systems, questions)
-    return 0
+        failed = _measure(systems, questions, args) if measuring else _show(systems, questions)
+    return SOME_FAILED if failed else OK
 
 
 def chosen(
@@ -105,28 +102,33 @@ def chosen(
     return taken
 
 
-def _show(systems: Systems, questions: Sequence[dict[str, Any]]) -> None:
-    from crag_dspy.commands.demo_scores import is_right
+def _show(systems: Systems, questions: Sequence[dict[str, Any]]) -> int:
+    """Each question as it is answered; returns how many failed."""
+    from crag_dspy.commands.demo_scores import verdicts
 
     actions: Counter[str] = Counter()
-    right = abstained = 0
+    right = abstained = failed = 0
     for asked in questions:
         prediction = systems.crag(question=asked["question"])
         show(prediction.trace.tree())
         expected = " / ".join(asked["answers"]) or "(nothing in the sample data answers this)"
         answer(f"    expected: {expected}\n")
         actions[prediction.action.value] += 1
-        abstained += is_abstention(prediction.answer)
-        right += is_right(prediction.answer, asked["answers"])
+        said = verdicts(prediction, asked)
+        abstained += said["abstained"]
+        right += said["right"]
+        failed += prediction.failed is not None
     counts = ", ".join(f"{count} {action}" for action, count in sorted(actions.items()))
     answer(
         f"{len(questions)} chosen questions: {counts}; {abstained} without an answer; {right} right. "
         f"Grader {systems.grader}, language model {systems.lm}.\n"
         "`crag-dspy demo --json` measures the whole test split."
     )
+    return failed
 
 
-def _measure(systems: Systems, questions: Sequence[dict[str, Any]], args: argparse.Namespace) -> None:
+def _measure(systems: Systems, questions: Sequence[dict[str, Any]], args: argparse.Namespace) -> int:
+    """The whole split, and its summary; returns how many questions failed."""
     from tqdm import tqdm
 
     from crag_dspy.commands.demo_scores import measure, summary
@@ -151,6 +153,7 @@ def _measure(systems: Systems, questions: Sequence[dict[str, Any]], args: argpar
         answer_json({"summary": whole})
     else:
         _print_table(whole)
+    return int(whole["failed"])
 
 
 def _print_table(whole: dict[str, Any]) -> None:

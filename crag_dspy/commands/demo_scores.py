@@ -1,7 +1,7 @@
 """What the demo measures: one row a question, and the summary of many.
 
-An answer is right when it contains the expected one, or an alias, as whole words; where nothing answers the
-question, it is right to say so. An answer is supported when it stands in what the language model read.
+The measures are those of every comparison: right by `contains_word` (where nothing answers the question, it is right to
+say so), declined, and supported, which an answer is that stands in what the language model read.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.text.matching import contains_answer
-from crag_dspy.text.replies import is_abstention
+from crag_dspy.optimize.metrics.answers import contains_word
+from crag_dspy.optimize.metrics.measures import RIGHT, ContextTokens, unsupported
+from crag_dspy.optimize.metrics.observed import abstained, failure_of
 
 if TYPE_CHECKING:
     from crag_dspy.commands.demo_systems import Systems
@@ -31,6 +32,7 @@ def measure(systems: Systems, asked: Mapping[str, Any]) -> Row:
         "question": asked["question"],
         "expected": asked["answers"],
         **crag,
+        "failed": prediction.failed,
         "action": prediction.action.value,
         "grounded": prediction.grounded,
         "evidence": [strip.to_json() for strip in prediction.evidence],
@@ -48,21 +50,25 @@ def _asked(system: Any, asked: Mapping[str, Any], count_tokens: Callable[[str], 
     start = time.perf_counter()
     prediction = system(question=asked["question"])
     seconds = time.perf_counter() - start
-    answer = prediction.answer
+    said = verdicts(prediction, asked)
     return {
-        "answer": answer,
-        "right": is_right(answer, asked["answers"]),
-        "abstained": is_abstention(answer),
-        "supported": contains_answer(prediction.knowledge, answer),
-        "context_tokens": count_tokens(prediction.knowledge) if prediction.knowledge else 0,
+        "answer": prediction.answer,
+        **said,
+        "supported": said["answered"] and not unsupported(asked, prediction),
+        "context_tokens": int(ContextTokens(count_tokens)(asked, prediction)),
         "seconds": round(seconds, 3),
         "prediction": prediction,
     }
 
 
-def is_right(answer: str, expected: Sequence[str]) -> bool:
-    """Whether `answer` contains one of `expected`; where nothing is expected, whether it says that it does not know."""
-    return contains_answer(answer, expected) if expected else is_abstention(answer)
+def verdicts(prediction: Any, asked: Mapping[str, Any]) -> dict[str, bool]:
+    """Of one answer: whether it is `right`, was `abstained` from, or `answered`; a failed question is none of them."""
+    quiet = abstained(prediction)
+    return {
+        "right": contains_word(asked, prediction) >= RIGHT,
+        "abstained": quiet,
+        "answered": not quiet and failure_of(prediction) is None,
+    }
 
 
 def summary(rows: Sequence[Row]) -> Row:
@@ -82,10 +88,11 @@ def summary(rows: Sequence[Row]) -> Row:
         "no_retrieval_accuracy": _mean(row["no_retrieval"]["right"] for row in rows),
         "won_over_rag": sum(row["right"] and not row["rag"]["right"] for row in rows),
         "lost_to_rag": sum(row["rag"]["right"] and not row["right"] for row in rows),
-        "answered": _mean(not row["abstained"] for row in rows),
-        "rag_answered": _mean(not row["rag"]["abstained"] for row in rows),
-        "unsupported": _mean(not row["supported"] for row in rows if not row["abstained"]),
-        "rag_unsupported": _mean(not row["rag"]["supported"] for row in rows if not row["rag"]["abstained"]),
+        "answered": _mean(row["answered"] for row in rows),
+        "rag_answered": _mean(row["rag"]["answered"] for row in rows),
+        "failed": sum(not (row["answered"] or row["abstained"]) for row in rows),
+        "unsupported": _mean(not row["supported"] for row in rows if row["answered"]),
+        "rag_unsupported": _mean(not row["rag"]["supported"] for row in rows if row["rag"]["answered"]),
         "unanswerable": len(nothing),
         "abstained_on_unanswerable": _mean(row["abstained"] for row in nothing),
         "rag_abstained_on_unanswerable": _mean(row["rag"]["abstained"] for row in nothing),

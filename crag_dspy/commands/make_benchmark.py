@@ -62,26 +62,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.45,
         metavar="SHARE",
-        help="of articles in the knowledge base (default: 0.45)",
+        help="of articles in the knowledge base",
     )
     parser.add_argument(
         "--web",
         type=float,
         default=0.45,
         metavar="SHARE",
-        help="of articles that only the web has (default: 0.45)",
+        help="of articles that only the web has",
     )
     parser.add_argument(
         "--both",
         type=float,
         default=0.0,
         metavar="SHARE",
-        help="of articles that both have (default: 0); the rest is in neither",
+        help="of articles that both have; the rest is in neither",
     )
     parser.add_argument("--dev-limit", type=int, metavar="N", help="dev questions (default: all there are)")
     parser.add_argument("--test-limit", type=int, metavar="N", help="test questions (default: all there are)")
     parser.add_argument(
-        "--test-share", type=float, default=0.6, metavar="SHARE", help="of questions for test (default: 0.6)"
+        "--test-share", type=float, default=0.6, metavar="SHARE", help="of questions for test"
     )
     what = "titles or numbers with commas, or FILE, or FILE:NAME of a JSON object of lists"
     parser.add_argument("--only-articles", metavar="WHAT", help=f"ask about these alone: {what}")
@@ -89,12 +89,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--exclude-articles", metavar="WHAT", help="ask nothing about these; they stay documents"
     )
     parser.add_argument("--test-articles", metavar="WHAT", help="the test questions are of these")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of dealing (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of dealing")
     parser.add_argument(
         "--embedder",
         default="minilm",
         metavar="NAME",
-        help="of the indexes; none searches by words only (default: minilm)",
+        help="of the indexes; none searches by words only",
     )
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
 

@@ -42,7 +42,9 @@ def add_program_arguments(parser: argparse.ArgumentParser) -> None:
         help="what dspy.LM takes, or local; default: that of the configuration, or local",
     )
     group.add_argument(
-        "--grader", metavar="NAME", help="of the sample: mini, embedding, lm, or a folder (default: mini)"
+        "--grader",
+        metavar="NAME",
+        help="of the sample: mini (default), embedding, lm, a folder, ...",
     )
     group.add_argument(
         "--embedder", metavar="NAME", help="of the sample's indexes; none searches by words (default: minilm)"
@@ -50,7 +52,7 @@ def add_program_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--cache", metavar="FOLDER", help="for the sample's indexes (default: the user's cache folder)"
     )
-    group.add_argument("--threads", type=int, default=1, metavar="N", help="questions at a time (default: 1)")
+    group.add_argument("--threads", type=int, default=1, metavar="N", help="questions at a time")
 
 
 def stop_argument(group: Any) -> None:
@@ -96,8 +98,8 @@ def add_metric_arguments(parser: argparse.ArgumentParser) -> None:
         "--metric",
         action=Listed,
         metavar="A,B",
-        help="contains_word (default), exact_match, token_f1, choice_accuracy, claim_accuracy, grounded, abstention, "
-        "action_accuracy, contains, or python:module:function; NAME=WEIGHT,NAME=WEIGHT for a weighted mean",
+        help="contains_word (default), exact_match, token_f1, same_answer, choice_accuracy, claim_accuracy, grounded, "
+        "abstention, action_accuracy, contains, or python:module:function; NAME=WEIGHT,NAME=WEIGHT for a weighted mean",
     )
     for name, what in (("search", "a web search"), ("kilotoken", "1000 LM tokens"), ("second", "a second")):
         group.add_argument(

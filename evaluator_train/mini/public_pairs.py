@@ -120,7 +120,8 @@ def _distinct(texts: Iterable[str], held: set[str]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files; returns 0."""
     parser = argparse.ArgumentParser(
-        prog=f"python -m {__spec__.name}", description=(__doc__ or "").partition("\n")[0]
+        prog="python -m crag_dspy.evaluator_train.mini.public_pairs",
+        description=(__doc__ or "").partition("\n")[0],
     )
     parser.add_argument("datasets", metavar="DATASETS", help="a folder with the published sets")
     parser.add_argument("--out", required=True, metavar="FOLDER")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from crag_dspy.optimize.comparison.curve_plot import curve_plot
+from crag_dspy.optimize.report.lines import lined_up, markdown_table
 from crag_dspy.optimize.runs.folder import pretty
 from crag_dspy.state.files import write_whole
 from crag_dspy.state.plain import Plain, plain
@@ -39,7 +40,7 @@ class Curves(Plain):
         blocks = [f"{self.metric} on {self.questions} questions"]
         for title, points in (("left out", self.removal), ("decoys", self.decoys)):
             if points:
-                blocks.append(_aligned([[title, *(_shown(x) for x in points)], *_lines(points)]))
+                blocks.append("\n".join(lined_up(_rows(title, points))))
         return "\n\n".join([*blocks, *self.kept_lines(), *self.failure_lines()])
 
     def failure_lines(self) -> list[str]:
@@ -78,12 +79,7 @@ class Curves(Plain):
         parts = [f"{self.metric} on {self.questions} questions."]
         for title, points in (("left out", self.removal), ("decoys", self.decoys)):
             if points:
-                rows = [
-                    [title, *(_shown(x) for x in points)],
-                    ["---", *["---:"] * len(points)],
-                    *_lines(points),
-                ]
-                parts.append("\n".join("| " + " | ".join(row) + " |" for row in rows))
+                parts.append(markdown_table(_rows(title, points)))
         return "\n\n".join([*parts, *self.kept_lines(), *self.failure_lines()])
 
     def to_json(self) -> dict[str, Any]:
@@ -130,17 +126,13 @@ def write_curves(curves: Curves, folder: Path) -> None:
     write_whole(folder / PLOT, curve_plot(curves))
 
 
-def _lines(points: Mapping[Any, Sequence[System]]) -> list[list[str]]:
-    """A line a system: its quality with the interval at every point."""
+def _rows(title: str, points: Mapping[Any, Sequence[System]]) -> list[list[str]]:
+    """The points, and a row a system: its quality with the interval at every point."""
     names = [system.name for system in next(iter(points.values()))]
-    return [[name, *(str(found[i].quality) for found in points.values())] for i, name in enumerate(names)]
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    found = [
+        [name, *(str(systems[i].quality) for systems in points.values())] for i, name in enumerate(names)
+    ]
+    return [[title, *map(_shown, points)], *found]
 
 
 def _shown(x: float) -> str:

@@ -23,6 +23,7 @@ from crag_dspy.corrective import CorrectiveRetriever, titled
 from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.optimize.comparison.comparing import folder_of
 from crag_dspy.optimize.metrics.answers import action_accuracy
+from crag_dspy.optimize.report.lines import lined_up, markdown_table
 from crag_dspy.optimize.runs.asking import paid_for
 from crag_dspy.optimize.runs.checks import check_devset
 from crag_dspy.optimize.runs.failing import IN_A_ROW, InARow
@@ -94,21 +95,17 @@ class GraderComparison(Plain):
     relevant: int
 
     def __str__(self) -> str:
-        rows = [_HEADER, *(_cells(one) for one in self.graders)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
-        table = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        return "\n".join([self.title, *table])
+        return "\n".join([self.title, *lined_up(self._rows())])
 
     @property
     def title(self) -> str:
         return f"accuracy of the triggered action on {self.questions} questions; the passages of {self.relevant} answer"
 
     def markdown(self) -> str:
-        rows = [_HEADER, ["---", *["---:"] * (len(_HEADER) - 1)], *(_cells(one) for one in self.graders)]
-        return f"{self.title}.\n\n" + "\n".join("| " + " | ".join(row) + " |" for row in rows)
+        return f"{self.title}.\n\n{markdown_table(self._rows())}"
+
+    def _rows(self) -> list[list[str]]:
+        return [_HEADER, *(_cells(one) for one in self.graders)]
 
 
 _HEADER = [

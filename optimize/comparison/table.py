@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from crag_dspy.actions import Action
+from crag_dspy.optimize.report.lines import lined_up, markdown_table
 from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
@@ -104,12 +105,7 @@ class Comparison(Plain):
     def __str__(self) -> str:
         parts = [self.title]
         for header, rows in self._tables():
-            table = [header, *rows]
-            widths = [max(len(row[column]) for row in table) for column in range(len(header))]
-            for name, *cells in table:
-                aligned = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
-                parts.append("  ".join([name.ljust(widths[0]), *aligned]))
-            parts.append("")
+            parts += [*lined_up([header, *rows], right=True), ""]
         parts[-1] = f"context in {self.unit}"
         parts += self._notes()
         return "\n".join(parts) if self.few is None else "\n".join([*parts, "", str(self.few)])
@@ -118,8 +114,7 @@ class Comparison(Plain):
         """The same as tables for a README."""
         parts = [f"{self.title}; context in {self.unit}."]
         for header, rows in self._tables():
-            lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
-            parts.append("\n".join("| " + " | ".join(row) + " |" for row in lines))
+            parts.append(markdown_table([header, *rows]))
         parts += [f"{note[0].upper()}{note[1:]}." for note in self._notes()]
         if self.few is not None:
             parts.append(self.few.markdown())

@@ -45,7 +45,7 @@ def cost_of(prediction: Any) -> Cost:
         tokens = int(sum(_mapping(trace, "lm_tokens").values()))
         seconds = _mapping(trace, "seconds")
         calls = int(field_of(trace, "lm_calls", 0))
-        return Cost(searches, calls, tokens, float(seconds.get("total", sum(seconds.values()))))
+        return Cost(searches, calls, tokens, float(sum(seconds.values())))
     usage: Mapping[str, Any] = getattr(prediction, "get_lm_usage", dict)() or {}
     return Cost(searches, 0, sum(map(_tokens, usage.values())), 0.0)
 

@@ -12,7 +12,7 @@ from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.metrics.score import Metric
 from crag_dspy.optimize.prompts.arguments import CompileArguments
 from crag_dspy.optimize.prompts.dry_run import AQuestion, run_dry
-from crag_dspy.optimize.prompts.optimizers import Task, entry_of
+from crag_dspy.optimize.prompts.optimizers import Assignment, entry_of
 from crag_dspy.optimize.prompts.plan import Plan, fitting_plan
 from crag_dspy.optimize.prompts.predictors import choose, predictors_of
 from crag_dspy.optimize.questions.division import divide
@@ -88,13 +88,13 @@ class CompileJob:
             )
         return share
 
-    def plan(self, calls: int | None, task: Task | None = None) -> Plan:
+    def plan(self, calls: int | None, task: Assignment | None = None) -> Plan:
         """The optimizer at the size that fits into `calls`."""
         return fitting_plan(self.optimizer, task or self.task(self.metric), self.a_question.mean, calls)
 
-    def task(self, metric: Metric, refused: Sequence[Exception] = ()) -> Task:
+    def task(self, metric: Metric, refused: Sequence[Exception] = ()) -> Assignment:
         lm = dspy.settings.lm
-        return Task(
+        return Assignment(
             self.division.train,
             self.division.val,
             metric,

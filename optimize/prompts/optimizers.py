@@ -21,7 +21,7 @@ Options = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Task:
+class Assignment:
     """What there is to compile.
 
     Attributes:
@@ -61,8 +61,8 @@ class Optimizer:
 
     kind: str
     sizes: Sequence[int]
-    built: Callable[[int, Task], Options]
-    most: Callable[[Options, Task], tuple[int, int]]
+    built: Callable[[int, Assignment], Options]
+    most: Callable[[Options, Assignment], tuple[int, int]]
     shown: tuple[str, ...]
     chooses: bool = False
     proposes: bool = False
@@ -99,35 +99,35 @@ def check_optimizer(given: Any) -> None:
 # The arguments of each at a size, and the most that it costs: (program runs, calls by itself).
 
 
-def _demos(task: Task) -> Options:
+def _demos(task: Assignment) -> Options:
     return {"metric": task.metric, "max_bootstrapped_demos": 4, "max_labeled_demos": 0, "max_rounds": 1}
 
 
-def _labeled(size: int, task: Task) -> Options:
+def _labeled(size: int, task: Assignment) -> Options:
     return {"k": size}  # made by `labelled.labelled_demos`, with the program's own context
 
 
-def _bootstrap(size: int, task: Task) -> Options:
+def _bootstrap(size: int, task: Assignment) -> Options:
     return {**_demos(task), "train": max(1, len(task.train) * size // 8)}
 
 
-def _bootstrap_most(options: Options, task: Task) -> tuple[int, int]:
+def _bootstrap_most(options: Options, task: Assignment) -> tuple[int, int]:
     return options["train"] * int(options.get("max_rounds") or 1), 0
 
 
-def _random_search(size: int, task: Task) -> Options:
+def _random_search(size: int, task: Assignment) -> Options:
     n = int(task.options.get("num_candidate_programs", size))
     options = {**_demos(task), "num_threads": task.threads, "num_candidate_programs": n}
     # Seed -2 is "labels only": without labelled demonstrations it would measure the bare program twice.
     return options if task.options.get("max_labeled_demos") else {**options, "restrict": [-3, -1, *range(n)]}
 
 
-def _random_search_most(options: Options, task: Task) -> tuple[int, int]:
+def _random_search_most(options: Options, task: Assignment) -> tuple[int, int]:
     n, rounds = int(options["num_candidate_programs"]), int(options.get("max_rounds") or 1)
     return (n + 1) * options["train"] * rounds + (n + 3) * len(task.val), 0
 
 
-def _mipro(size: int, task: Task) -> Options:
+def _mipro(size: int, task: Assignment) -> Options:
     n = int(task.options.get("num_candidates", size))
     return {
         "metric": task.metric,
@@ -149,14 +149,14 @@ def trials(candidates: int, predictors: int) -> int:
     return int(max(4 * predictors * math.log2(max(2, candidates)), 1.5 * candidates))
 
 
-def _mipro_most(options: Options, task: Task) -> tuple[int, int]:
+def _mipro_most(options: Options, task: Assignment) -> tuple[int, int]:
     n, trials = int(options["num_candidates"]), int(options["num_trials"])
     passes = 2 * trials + 2 if options.get("minibatch") else trials + 1
     own = 3 * n * task.predictors + min(10, math.ceil(options["train"] / 10)) + 1
     return max(0, n - 1) * options["train"] + passes * len(task.val), own
 
 
-def _simba(size: int, task: Task) -> Options:
+def _simba(size: int, task: Assignment) -> Options:
     return {
         "metric": task.metric,
         "prompt_model": task.proposer,
@@ -168,12 +168,12 @@ def _simba(size: int, task: Task) -> Options:
     }
 
 
-def _simba_most(options: Options, task: Task) -> tuple[int, int]:
+def _simba_most(options: Options, task: Assignment) -> tuple[int, int]:
     bsize, steps, n = (int(options[name]) for name in ("bsize", "max_steps", "num_candidates"))
     return steps * bsize * (2 * n + 1) + (n + 1) * options["train"], steps * (n + 1)
 
 
-def _gepa(size: int, task: Task) -> Options:
+def _gepa(size: int, task: Assignment) -> Options:
     batch = min(int(task.options.get("reflection_minibatch_size", 3)), len(task.train))
     return {
         "metric": task.metric,
@@ -186,13 +186,13 @@ def _gepa(size: int, task: Task) -> Options:
     }
 
 
-def _gepa_most(options: Options, task: Task) -> tuple[int, int]:
+def _gepa_most(options: Options, task: Assignment) -> tuple[int, int]:
     batch, asked = int(options["reflection_minibatch_size"]), int(options["max_metric_calls"])
     # The round in which the limit is reached is finished, and may end with an evaluation of all of `val`.
     return asked + len(task.val) + 2 * batch, math.ceil(asked / (2 * batch)) + 1
 
 
-def _copro(size: int, task: Task) -> Options:
+def _copro(size: int, task: Assignment) -> Options:
     return {
         "metric": task.metric,
         "prompt_model": task.proposer
@@ -204,7 +204,7 @@ def _copro(size: int, task: Task) -> Options:
     }
 
 
-def _copro_most(options: Options, task: Task) -> tuple[int, int]:
+def _copro_most(options: Options, task: Assignment) -> tuple[int, int]:
     breadth, depth, many = int(options["breadth"]), int(options["depth"]), task.predictors
     # With several predictors every candidate so far is tried again at each depth.
     rounds = depth if many == 1 else depth * (depth + 1) // 2

@@ -15,9 +15,9 @@ import dspy
 from crag_dspy.errors import ConfigError, MissingPackageError
 from crag_dspy.optimize.prompts.optimizers import (
     OPTIMIZERS,
+    Assignment,
     Optimizer,
     Options,
-    Task,
     check_optimizer,
     entry_of,
     trials,
@@ -42,7 +42,7 @@ class Plan:
         """LM calls in all, at most, when a question takes `each`."""
         return None if self.runs is None else math.ceil(self.runs * each) + self.own_calls
 
-    def compile(self, student: dspy.Module, task: Task) -> dspy.Module:
+    def compile(self, student: dspy.Module, task: Assignment) -> dspy.Module:
         """Build the optimizer, unless it is there, and run it. Both ways get the same data."""
         builds, compiles = _takes(self.kind.__init__), _takes(self.kind.compile)
         chosen = {name: value for name, value in self.options.items() if name in builds}
@@ -53,7 +53,7 @@ class Plan:
         return optimizer.compile(student, trainset=shuffled(task.train, task.seed)[: self.train], **given)
 
 
-def fitting_plan(optimizer: Any, task: Task, each: float = 1, calls: int | None = None) -> Plan:
+def fitting_plan(optimizer: Any, task: Assignment, each: float = 1, calls: int | None = None) -> Plan:
     """The most generous plan within `calls` LM calls, a ready-made optimizer at its own size.
 
     Args:
@@ -84,7 +84,7 @@ def shuffled(examples: Sequence[dspy.Example], seed: int) -> list[dspy.Example]:
     return order
 
 
-def _plans(optimizer: str, task: Task) -> Iterator[Plan]:
+def _plans(optimizer: str, task: Assignment) -> Iterator[Plan]:
     check_optimizer(optimizer)
     name, entry = entry_of(optimizer) or ("", OPTIMIZERS["bootstrap"])
     if name == "mipro" and importlib.util.find_spec("optuna") is None:
@@ -99,7 +99,7 @@ def _plans(optimizer: str, task: Task) -> Iterator[Plan]:
         yield _plan(name, entry, {**entry.built(size, task), **task.options}, task)
 
 
-def _ready(optimizer: Any, task: Task) -> Plan:
+def _ready(optimizer: Any, task: Assignment) -> Plan:
     """A ready-made optimizer, used as it is: what it costs, only a budget can say."""
     found = entry_of(optimizer)
     name, kind = (
@@ -112,7 +112,7 @@ def _ready(optimizer: Any, task: Task) -> Plan:
     return Plan(name, kind, options, len(task.train), ready=optimizer)
 
 
-def _plan(name: str, entry: Optimizer, options: Options, task: Task) -> Plan:
+def _plan(name: str, entry: Optimizer, options: Options, task: Assignment) -> Plan:
     train = int(options.pop("train", len(task.train)))
     runs, own = entry.most({**options, "train": train}, task)
     shown = {key: options[key] for key in entry.shown if key in options}
@@ -134,7 +134,7 @@ def _check_options(entry: Optimizer, options: Mapping[str, Any]) -> None:
             check_whole(name, value, 0 if (entry.kind, name) == ("MIPROv2", "max_bootstrapped_demos") else 1)
 
 
-def _check_batches(task: Task) -> None:
+def _check_batches(task: Assignment) -> None:
     batches = {"bsize": task.train, "reflection_minibatch_size": task.train, "minibatch_size": task.val}
     for name, examples in batches.items():
         if task.options.get(name, 0) > len(examples):

@@ -16,6 +16,7 @@ import dspy
 from dspy.predict.parameter import Parameter
 
 from crag_dspy.optimize.metrics.objective import Objective, metric_name
+from crag_dspy.optimize.runs.own_metrics import own_identity
 from crag_dspy.settings import Settings
 
 # Settings that only choose among actions: what each action answers does not depend on them.
@@ -23,6 +24,9 @@ DECISION_SETTINGS = ("upper", "lower", "policy", "actions", "grader", "grader_fi
 
 # How long an answer may take is no part of what it says.
 TIME_LIMIT = "time_limit"
+
+# What programs of versions before did not have, and what does the same as not having it.
+_ADDED = {"part search": "None", "part web_results": "5"}
 
 # Of a language model's arguments, those that change what it says. Never its key or address.
 _LM_ARGUMENTS = (
@@ -114,7 +118,7 @@ def changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     said = []
     for name in sorted({*before, *now}):
         old, new = before.get(name), now.get(name)
-        if old != new:
+        if old != new and not (old is None and _ADDED.get(name) == new):
             said.append(f"{name} ({old or 'absent'} -> {new or 'absent'})")
     return said
 
@@ -178,8 +182,11 @@ def _state(parameter: Any) -> Any:
 
 
 def _source(metric: Callable[..., Any]) -> str:
-    """A digest of the source, so that an edited metric is another one; of the name where there is no
-    source."""
+    """A digest of the source, so that an edited metric is another one; of the name where there is no source. The
+    library's own have declared ones.
+    """
+    if (declared := own_identity(metric)) is not None:
+        return declared
     name = f"{getattr(metric, '__module__', '')}.{getattr(metric, '__qualname__', type(metric).__qualname__)}"
     target = metric if inspect.isroutine(metric) else type(metric)
     try:

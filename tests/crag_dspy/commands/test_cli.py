@@ -68,7 +68,10 @@ def test_every_command_explains_itself_with_its_defaults_and_an_example(
     assert max(map(len, shown.splitlines())) <= parsing.COLUMNS
     whole, parser = " ".join(shown.split()), cli.parser(name)
     for action in parser._actions:
-        if action.option_strings and action.default not in (None, False, argparse.SUPPRESS, []):
+        nothing = (
+            action.default is None or action.default is False or action.default in (argparse.SUPPRESS, [])
+        )
+        if action.option_strings and not nothing:
             shown_default = action.default
             if isinstance(shown_default, list):
                 shown_default = ",".join(map(str, shown_default))

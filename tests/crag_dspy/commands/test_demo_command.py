@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import dspy
 import pytest
 
 from crag_dspy import sample
 from crag_dspy.commands import cli, demo, demo_systems
-from crag_dspy.commands.demo_scores import is_right, summary
+from crag_dspy.commands.demo_scores import summary, verdicts
 from crag_dspy.commands.demo_systems import sample_indexes, token_counter
+from crag_dspy.optimize.metrics import contains_word
 from crag_dspy.text.matching import phrases, words
 
 GIVEN = {row["question"]: row for row in sample.questions()}
@@ -56,7 +58,7 @@ def test_a_split_is_measured_a_line_a_question_and_summed_up(
     for row in rows:
         assert {"question", "expected", "answer", "action", "grounded", "evidence", "seconds"} <= set(row)
         assert row["expected"] == GIVEN[row["question"]]["answers"]
-        assert row["right"] == is_right(row["answer"], row["expected"])
+        assert row["right"] == (contains_word(GIVEN[row["question"]], row) == 1)
         assert row["no_retrieval"]["context_tokens"] == 0
     whole = last["summary"]
     assert summary(rows).items() <= whole.items()
@@ -150,6 +152,7 @@ def row(
     rag = {
         "right": rag_right,
         "abstained": False,
+        "answered": True,
         "supported": rag_right,
         "context_tokens": 400,
         "seconds": 2.0,
@@ -158,6 +161,7 @@ def row(
         "expected": ["x"] if expected else [],
         "right": right,
         "abstained": abstained,
+        "answered": not abstained,
         "supported": right,
         "grounded": not abstained,
         "context_tokens": 0 if abstained else tokens,
@@ -187,6 +191,7 @@ def test_a_summary_worked_by_hand() -> None:
         "lost_to_rag": 1,
         "answered": 0.8,
         "rag_answered": 1.0,
+        "failed": 0,
         "unsupported": 0.5,
         "rag_unsupported": 0.6,
         "unanswerable": 1,
@@ -229,7 +234,14 @@ def test_a_summary_of_nothing_has_no_numbers() -> None:
 def test_right_is_containing_the_answer_or_saying_that_there_is_none(
     answer: str, expected: list[str], right: bool
 ) -> None:
-    assert is_right(answer, expected) is right
+    said = verdicts(dspy.Prediction(answer=answer), {"answers": expected})
+    assert said["right"] is right
+
+
+def test_a_failed_question_is_neither_right_nor_declined() -> None:
+    """Also where nothing answers the question: the sentence that stands for an answer is no decision to decline."""
+    lost = dspy.Prediction(answer="I don't know", failed="language model: it is down")
+    assert verdicts(lost, {"answers": []}) == {"right": False, "abstained": False, "answered": False}
 
 
 def test_tokens_are_the_models_own_or_an_estimate_that_says_so(scripted_lm: Any) -> None:

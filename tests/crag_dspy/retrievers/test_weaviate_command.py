@@ -62,7 +62,7 @@ def move(server: Any, index: Path, *options: str) -> int:
 
 
 def test_a_new_collection_is_made_as_asked_for(weaviate_server: Any, index: Path) -> None:
-    assert move(weaviate_server, index, "--replicas", "3", "--shards", "3", "--outkenization", "gse_ch") == 0
+    assert move(weaviate_server, index, "--replicas", "3", "--shards", "3", "--tokenization", "gse_ch") == 0
     schema = weaviate_server.collections["Docs"].schema
     assert (schema["replicationConfig"]["factor"], schema["shardingConfig"]["desiredCount"]) == (3, 3)
     assert {prop["tokenization"] for prop in schema["properties"][:2]} == {"gse_ch"}
@@ -78,7 +78,7 @@ def test_text_without_spaces_asks_for_a_tokenization_that_finds_its_words(
     LocalIndex.create(tmp_path / "index").add([{"id": "a", "text": text}])
     assert move(weaviate_server, tmp_path / "index") == 0
     said = capsys.readouterr().err
-    assert ("--outkenization" in said) is bool(told)
+    assert ("--tokenization" in said) is bool(told)
     assert told in said
 
 

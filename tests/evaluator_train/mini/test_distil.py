@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -68,6 +69,25 @@ def test_distilling_lowers_the_loss_and_the_base_can_be_opened(teacher, tmp_path
     assert same is not None
     assert other is not None
     assert same > other
+
+
+def test_the_script_reads_files_and_writes_a_grader_folder(
+    teacher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:  # type: ignore[no-untyped-def]
+    from crag_dspy.evaluator_train.mini import distil as script
+
+    monkeypatch.setattr(script, "open_teacher", {"small": teacher}.__getitem__)
+    for name, texts in (("texts", sentences(60, 1)), ("questions", sentences(10, 2))):
+        (tmp_path / f"{name}.txt").write_text("\n".join(texts), encoding="utf-8")
+    files = ["--texts", str(tmp_path / "texts.txt"), "--questions", str(tmp_path / "questions.txt")]
+    out = tmp_path / "base"
+    common = ["--teacher", "small", *files, "--vocabulary", "0", "--out", str(out), "--json"]
+
+    assert script.main([*common, "--layers", "0,2", "--steps", "2"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] == 2
+    assert (out / "grader.json").is_file()
+    with pytest.raises(ConfigError, match="--layers must be numbers"):
+        script.main([*common, "--layers", "first"])
 
 
 def test_a_pruned_vocabulary_keeps_special_tokens_and_what_the_texts_use(teacher) -> None:  # type: ignore[no-untyped-def]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.evaluator_train.mini import public_text as reading
-from crag_dspy.evaluator_train.mini.public_pairs import plain_text, public_pairs
+from crag_dspy.evaluator_train.mini.public_pairs import main, plain_text, public_pairs
 from crag_dspy.evaluator_train.mini.public_sets import FILES
 from crag_dspy.evaluator_train.pairs.pair_files import Pair, read_pairs
 
@@ -234,6 +234,12 @@ def test_connected_groups_share_no_question_and_no_text(rows: list[tuple[int, in
     for field in ("question", "text"):
         seen = [{getattr(pair, field) for pair in group} for group in groups]
         assert sum(map(len, seen)) == len(set().union(*seen))
+
+
+def test_the_script_wants_a_folder_of_datasets(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="DATASETS: no folder"):
+        main([str(tmp_path / "none"), "--out", str(tmp_path / "pairs")])
+    assert not (tmp_path / "pairs").exists()
 
 
 @pytest.mark.slow

@@ -8,7 +8,8 @@ import dspy
 import pytest
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.metrics.answers import contains_word, grounded
+from crag_dspy.optimize.metrics.answers import METRICS, contains_word, grounded
+from crag_dspy.optimize.metrics.measures import ContextTokens, count_words, declined, unsupported
 from crag_dspy.optimize.metrics.objective import Prices, combine
 from crag_dspy.optimize.runs.fingerprints import (
     changes,
@@ -153,3 +154,31 @@ def test_a_metric_counts_by_its_source_and_its_settings() -> None:
 @pytest.mark.parametrize("metric", [lambda example, pred, trace=None: 1.0, len])
 def test_any_callable_has_an_identity(metric: Any) -> None:
     assert metric_identity(metric) == metric_identity(metric)
+
+
+# Of a run of the version before the modules were moved.
+BEFORE = {
+    "metric contains_word": "1dd1ef1212a01920 x 1",
+    "metric declined (abstained)": "c41ae28969311bcc",
+    "metric unsupported (unsupported)": "20f7564ecb131c34",
+    "metric ContextTokens (context_tokens)": "6eaa1223f69598f4",
+}
+
+
+def test_runs_of_the_version_before_still_open() -> None:
+    now = metric_identity(combine(contains_word))
+    for name, measure in {
+        "abstained": declined,
+        "unsupported": unsupported,
+        "context_tokens": ContextTokens(count_words),
+    }.items():
+        now |= {f"{part} ({name})": text for part, text in metric_identity(measure).items()}
+    assert changes(BEFORE, now) == []
+    # What RAG did not have then, and does not use now.
+    assert changes({}, {"part search": "None", "part web_results": "5"}) == []
+    assert changes({}, {"part search": "TavilySearch"}) != []
+
+
+def test_every_metric_of_the_library_is_declared_and_no_two_alike() -> None:
+    identities = [metric_identity(metric)[f"metric {name}"] for name, metric in METRICS.items()]
+    assert len(set(identities)) == len(identities)
