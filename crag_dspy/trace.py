@@ -122,4 +122,4 @@ class Trace(Plain):
         """A rich tree: `rich.print(trace.tree())`. Shows at most `dropped` of the strips left out."""
         from crag_dspy.trace_tree import as_tree
 
-        return as_tree(self, dropped)
+        return as_tree(self.to_json(), dropped)

@@ -255,3 +255,20 @@ def model_server(request: pytest.FixtureRequest) -> Iterator[ModelServer]:
     server = ModelServer(reply)
     yield server
     server.close()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """How many attacks were tried (`tests/crag_dspy/test_attack_matrix.py`), and what became of them."""
+    outcomes: list[str] = []
+    blocks: list[float] = []
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            told = dict(getattr(report, "user_properties", ()))  # of several under one name, the last
+            outcomes += [told["attack"]] if "attack" in told else []
+            blocks += [told["block"]] if "block" in told else []
+    if outcomes:
+        survived, lost, leaked = map(outcomes.count, ("survived", "lost", "leaked"))
+        terminalreporter.write_line(
+            f"attacks: {len(outcomes)} tried, {survived} survived, {lost} lost, {leaked} leaked; "
+            f"longest block of the event loop {max(blocks, default=0.0):.3f} CPU s"
+        )

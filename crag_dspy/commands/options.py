@@ -98,8 +98,8 @@ def add_metric_arguments(parser: argparse.ArgumentParser) -> None:
         "--metric",
         action=Listed,
         metavar="A,B",
-        help="contains_word (default), exact_match, token_f1, choice_accuracy, claim_accuracy, grounded, abstention, "
-        "action_accuracy, contains, or python:module:function; NAME=WEIGHT,NAME=WEIGHT for a weighted mean",
+        help="contains_word (default), exact_match, token_f1, same_answer, choice_accuracy, claim_accuracy, grounded, "
+        "abstention, action_accuracy, contains, or python:module:function; NAME=WEIGHT,NAME=WEIGHT for a weighted mean",
     )
     for name, what in (("search", "a web search"), ("kilotoken", "1000 LM tokens"), ("second", "a second")):
         group.add_argument(

@@ -24,7 +24,7 @@ from crag_dspy.text.unicode_forms import normal_form
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_SIGN = rf"(?<![^\s({UNBOUNDED}])-(?=\d)"  # of -5, and of （-5; the hyphen of 1914-1918 is none
+_SIGN = rf"(?<![^\s{UNBOUNDED}])-(?=\d)"  # of -5; the hyphen of 1914-1918 is none
 _WORD = re.compile(
     rf"[{UNBOUNDED}][{MARKS}]*"
     rf"|(?:{_SIGN})?(?<![\d.])\d+\.\d+(?!\.?\d)"  # 3.5 is one number; 12.05.2003 is three

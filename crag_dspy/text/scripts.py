@@ -34,74 +34,12 @@ _NAMED = re.compile(
     r"《[^《》]{0,80}》|〈[^〈〉]{0,80}〉|「[^「」]{0,80}」|『[^『』]{0,80}』|“[^“”]{0,80}”|\"[^\"]{0,80}\""
 )
 _LATIN_WORD = re.compile(r"[A-Za-zÀ-ɏ]+")
-_ENGLISH = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "of",
-        "in",
-        "on",
-        "at",
-        "to",
-        "for",
-        "from",
-        "by",
-        "with",
-        "as",
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "do",
-        "does",
-        "did",
-        "has",
-        "have",
-        "had",
-        "can",
-        "could",
-        "will",
-        "would",
-        "may",
-        "might",
-        "must",
-        "what",
-        "which",
-        "who",
-        "whom",
-        "whose",
-        "where",
-        "when",
-        "why",
-        "how",
-        "many",
-        "much",
-        "and",
-        "or",
-        "not",
-        "it",
-        "its",
-        "this",
-        "that",
-        "these",
-        "those",
-        "he",
-        "she",
-        "his",
-        "her",
-        "they",
-        "their",
-        "we",
-        "our",
-        "you",
-        "your",
-        "i",
-        "my",
-    ]
-)
+_ENGLISH_WORDS = """
+a an the of in on at to for from by with as is are was were be been do does did has have had can
+could will would may might must what which who whom whose where when why how many much and or not it
+its this that these those he she his her they their we our you your i my
+"""
+_ENGLISH = frozenset(_ENGLISH_WORDS.split())
 # Characters that make sentences, rather than names.
 _CHINESE = re.compile("[的了是在和与與有不他她它这這那谁誰吗嗎呢哪几幾何什么麼多少为為被把]")
 _JAPANESE = re.compile("[はがをにのかでともへ]")

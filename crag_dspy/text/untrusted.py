@@ -102,18 +102,14 @@ def as_data(text: str) -> str:
     """Retrieved text: visible, and without marks, numbers and headings that could pass for the prompt's own."""
     shown = _ESCAPE.sub("⧵", visible(text))
     folded = _Folded(shown)
-    edits = {**folded.brackets(_STRUCTURE), **folded.brackets(_NUMBERED)}
-    for found in _HEADING.finditer(folded.text):
-        start, end = folded.place(found.start(1)), folded.place(found.end(1) - 1)
-        if shown[start - 1 : start] != "(":
-            edits[start], edits[end] = f"({shown[start]}", f"{shown[end]})"
-    return _edited(shown, edits)
+    return _edited(shown, {**folded.brackets(_STRUCTURE), **folded.brackets(_NUMBERED), **folded.headings()})
 
 
 def as_asked(text: str) -> str:
     """A question, a claim or an answer: as it was written, but for marks that would give the prompt structure."""
     whole = encodable(text)
-    return _edited(whole, _Folded(whole).brackets(_STRUCTURE))
+    folded = _Folded(whole)
+    return _edited(whole, {**folded.brackets(_STRUCTURE), **folded.headings()})
 
 
 def encodable(text: str) -> str:
@@ -141,6 +137,7 @@ class _Folded:
     """A text as it looks, and where each character of that comes from."""
 
     def __init__(self, text: str) -> None:
+        self.written = text
         self.text = text.lower() if text.isascii() else text.translate(_FOLD)
         # The end, in the folded text, of what each character became; None where each became one.
         self._ends = None
@@ -154,6 +151,15 @@ class _Folded:
     def brackets(self, pattern: re.Pattern[str]) -> dict[int, str]:
         """What to put in the place of the brackets of everything that the pattern finds."""
         return {self.place(at): plain for at, plain in self._brackets(pattern)}
+
+    def headings(self) -> dict[int, str]:
+        """What to put in the place of the ends of our own headings: those with a round bracket."""
+        edits: dict[int, str] = {}
+        for found in _HEADING.finditer(self.text):
+            start, end = self.place(found.start(1)), self.place(found.end(1) - 1)
+            if self.written[start - 1 : start] != "(":
+                edits[start], edits[end] = f"({self.written[start]}", f"{self.written[end]})"
+        return edits
 
     def _brackets(self, pattern: re.Pattern[str]) -> Iterator[tuple[int, str]]:
         for found in pattern.finditer(self.text):

@@ -27,6 +27,7 @@ from crag_dspy.optimize.metrics.observed import (
 )
 from crag_dspy.optimize.metrics.score import Metric, Score
 from crag_dspy.optimize.metrics.unless_failed import unless_failed
+from crag_dspy.optimize.metrics.wordings import same_wording
 from crag_dspy.text.common_words import COMMON_WORDS
 from crag_dspy.text.matching import contains_answer, found_answer, normalize, phrases
 from crag_dspy.text.matching import token_f1 as f1_of
@@ -98,6 +99,24 @@ def token_f1(
             score=value, feedback=f"{verdict} It says more than was asked: answer with the answer alone."
         )
     return Score(score=value, feedback=explain(verdict, pred, golds, pred_name))
+
+
+@unless_failed
+def same_answer(
+    example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
+) -> Score:
+    """1 when the answer says what a gold answer says, in other words or with more of them, judged by rules.
+
+    "prime numbers" says "primes", "20:1" says "20 to 1", "thawed" says "thaw", "1931-05-05" says "5 May 1931": see
+    `wordings.py`. `SameAnswer` also asks a language model where the rules see no sameness.
+    """
+    golds = gold_answers(example)
+    if not golds:
+        return _should_abstain(pred, pred_name)
+    answer = answer_of(pred)
+    said = any(same_wording(gold, answer) for gold in golds)
+    right = said and (not abstained(pred) or _only_gold(answer, golds))
+    return _judged(right, f"{shortened(answer)} does not say {_one_of(golds)}.", pred, golds, pred_name)
 
 
 @unless_failed
@@ -234,6 +253,7 @@ METRICS: dict[str, Metric] = {
         contains_word,
         exact_match,
         token_f1,
+        same_answer,
         choice_accuracy,
         claim_accuracy,
         grounded,

@@ -36,10 +36,10 @@ def tariff_of(model: str) -> Tariff | None:
     """From LiteLLM's table on disk, by the name that `dspy.LM` takes; None for a model that is not in it."""
     table = _table()
     entry = table.get(model) or table.get(model.partition("/")[2]) or {}
-    prices = [entry.get(f"{side}_cost_per_token") for side in ("input", "output")]
-    if not all(isinstance(price, (int, float)) for price in prices):
+    prompt, completion = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
+    if not isinstance(prompt, (int, float)) or not isinstance(completion, (int, float)):
         return None
-    return Tariff(*(float(price) * 1e6 for price in prices))
+    return Tariff(prompt * 1e6, completion * 1e6)
 
 
 def read_tariff(text: str) -> Tariff:

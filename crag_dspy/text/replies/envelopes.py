@@ -17,25 +17,11 @@ _FENCE = re.compile(
 _FIELDS = ("query", "search_query", "rewritten_query", "q", "keywords", "queries", "search", "text", "input")
 _INSIDE = ("action_input", "arguments", "parameters", "args", "tool_input", "kwargs")
 # Beside the text: what is done with it, and why. Never the text itself.
-_BESIDE = frozenset(
-    [
-        "action",
-        "name",
-        "tool",
-        "function",
-        "tool_name",
-        "type",
-        "id",
-        "thought",
-        "thoughts",
-        "reason",
-        "reasoning",
-        "explanation",
-        "rationale",
-        "language",
-        "lang",
-    ]
-)
+_BESIDE_FIELDS = """
+action name tool function tool_name type id thought thoughts reason reasoning explanation rationale
+language lang
+"""
+_BESIDE = frozenset(_BESIDE_FIELDS.split())
 # JSON that was cut short or written with single quotes does not parse; its text can still be read.
 _BROKEN = re.compile(
     rf"""["'](?:{"|".join((*_FIELDS, "action_input"))})["'] ?: ?\[? ?["'](.+?)(?:["'] ?[\]}},]|["']? ?\Z)""",
