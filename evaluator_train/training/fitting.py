@@ -204,7 +204,7 @@ class CurveLog(TrainerCallback):
             from tqdm import tqdm
 
             self._bar = tqdm(
-                total=state.max_steps, initial=state.global_step, unit="step", desc="train-grader"
+                total=state.max_steps, initial=state.global_step, unit="step", desc="training"
             )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
