@@ -11,7 +11,7 @@ from typing import Any
 import dspy
 import pytest
 
-from crag_dspy import CRAG, CorrectiveRetriever, Passage
+from crag_dspy import CRAG, CorrectiveRetriever, LMGrader, Passage
 from crag_dspy.actions import Action
 from crag_dspy.errors import ConfigError
 from crag_dspy.text.replies import is_abstention
@@ -284,3 +284,22 @@ def test_an_endless_page_is_cut(scripted_lm: Callable[..., Any]) -> None:
     )
     assert len(prediction.trace.passages[0].text) == MAX_CHARACTERS
     assert prediction.answer == "1931"
+
+
+def test_verdicts_that_cannot_be_read_are_told_and_what_nobody_judged_grounds_nothing(
+    scripted_lm: Any,
+) -> None:
+    lm = scripted_lm({"verdict": "Score: 7", "answer": "1931", "query": "bridge opened"})
+    program = CRAG([RELEVANT], LMGrader(lm), strip_threshold=-1.0)
+    with dspy.context(lm=lm):
+        prediction = program(question=QUESTION, action="correct")
+    assert prediction.evidence
+    assert prediction.answer == "1931"
+    assert not prediction.grounded
+    assert [warning for warning in prediction.warnings if "no verdict that can be read" in warning] == [
+        "grader lm:scripted/by-field gave no verdict that can be read for 2 of 2 texts, such as 'Score: 7': they "
+        "count as not judged"
+    ]
+    assert (
+        "no strip of the evidence was judged, so the answer does not count as grounded" in prediction.warnings
+    )

@@ -107,7 +107,8 @@ def holds(prediction: dspy.Prediction, failed: tuple[str, ...], action: Action |
     """What is true of every prediction, whatever failed."""
     assert isinstance(prediction.answer, str)
     assert prediction.answer
-    assert prediction.grounded is (not is_abstention(prediction.answer))
+    judged = any(strip.score is not None for strip in prediction.evidence)
+    assert prediction.grounded is (judged and not is_abstention(prediction.answer))
     assert prediction.grounded <= bool(prediction.evidence)
     assert prediction.trace.warnings == prediction.warnings
     for name in failed:
