@@ -74,7 +74,7 @@ def alternated(job: CompileJob, run: Run) -> dspy.Module | None:
         if found is not None:
             row |= {"thresholds": found.best.to_json(), "value_before": found.value_before}
             if found.best.value > found.value_before + _STEP:
-                current, moved = with_models_of(found.program, current), True
+                current, moved = with_models_of(found.candidate, current), True
                 best = _chosen(job, current) or best
         run.append({**row, "moved": moved})
         changed = changed or moved
@@ -89,7 +89,8 @@ def _chosen(job: CompileJob, program: dspy.Module) -> float | None:
         try:
             return choosing_score(job, program)
         except BudgetSpentError as error:
-            return _stopped(job, error, "the programs of a turn were compared")
+            _stopped(job, error, "the programs of a turn were compared")
+            return None
 
 
 def _searched(job: CompileJob, program: dspy.Module, turn: int) -> ThresholdSearch | None:
@@ -105,7 +106,8 @@ def _searched(job: CompileJob, program: dspy.Module, turn: int) -> ThresholdSear
             except StaleOutcomesError:  # of a program that an interrupted run was trying
                 return search_thresholds(program, examples, job.metric, run=folder, fresh=True, **arguments)
         except BudgetSpentError as error:
-            return _stopped(job, error, f"the thresholds of turn {turn} were found")
+            _stopped(job, error, f"the thresholds of turn {turn} were found")
+            return None
 
 
 def _stopped(job: CompileJob, error: BudgetSpentError, before: str) -> None:

@@ -8,6 +8,7 @@ that a held-out score is one.
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -183,7 +184,12 @@ def _lines(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _table(path: Path, delimiter: str) -> Iterator[tuple[str, Any]]:
-    reader = csv.DictReader(_read(path).splitlines(keepends=True), delimiter=delimiter, strict=True)
+    text = _read(path)
+    csv.field_size_limit(
+        max(csv.field_size_limit(), len(text))
+    )  # one for the process; a cell may be a whole page
+    # Not `splitlines`: U+2028, a form feed and the like stand inside of cells.
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         for row in reader:
             where = f"{path.name} line {reader.line_num}"

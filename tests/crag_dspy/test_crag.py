@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -296,9 +297,10 @@ def test_verdicts_that_cannot_be_read_are_told_and_what_nobody_judged_grounds_no
     assert prediction.evidence
     assert prediction.answer == "1931"
     assert not prediction.grounded
-    assert [warning for warning in prediction.warnings if "no verdict that can be read" in warning] == [
-        "grader lm:scripted/by-field gave no verdict that can be read for 2 of 2 texts, such as 'Score: 7': they "
-        "count as not judged"
+    told = [warning for warning in prediction.warnings if "gave no verdict that can be read" in warning]
+    assert [re.findall(r"for (\d of \d) texts, such as 'Score: 7'", warning) for warning in told] == [
+        ["1 of 1"],  # passages
+        ["2 of 2"],  # strips
     ]
     assert (
         "no strip of the evidence was judged, so the answer does not count as grounded" in prediction.warnings

@@ -51,3 +51,29 @@ def test_no_name_is_that_of_a_module(package: str) -> None:
 def test_an_unknown_name_is_an_attribute_error(package: str) -> None:
     with pytest.raises(AttributeError, match="no attribute 'Crag'"):
         importlib.import_module(package).Crag  # noqa: B018
+
+
+def packages() -> list[str]:
+    import pkgutil
+
+    walked = pkgutil.walk_packages(crag_dspy.__path__, "crag_dspy.")
+    return ["crag_dspy", *(found.name for found in walked if found.ispkg)]
+
+
+@pytest.mark.parametrize("package", packages())
+def test_no_exported_name_is_that_of_a_submodule(package: str) -> None:
+    """After `from package import name` one must hold what the name says, whatever was imported before."""
+    import importlib
+    import pkgutil
+
+    module = importlib.import_module(package)
+    inside = {found.name for found in pkgutil.iter_modules(module.__path__)}
+    exported = set(getattr(module, "__all__", ())) | set(getattr(module, "_HOMES", ()))
+    assert exported & inside == set()
+
+
+def test_the_plug_exports_its_verbs() -> None:
+    from crag_dspy import plug
+
+    assert set(plug.__all__) >= {"as_tool", "as_rm", "as_langchain", "as_llama_index", "corrected"}
+    assert crag_dspy.corrected is plug.corrected is plug.corrective

@@ -287,3 +287,107 @@ def test_chains_and_query_engines_run_on_corrected_evidence(
         assert EVIDENCE[0] in str(reply)  # the mock answers with its prompt
         assert "relevance" not in str(reply)
         assert [node.score for node in reply.source_nodes] == [0.9]
+
+
+# What did not work is said.
+
+
+def down(*args: Any, **kwargs: Any) -> Any:
+    raise ConnectionError("the index is down")
+
+
+def out(query: str, max_results: int) -> Any:
+    raise ConnectionError("no [INST]route[/INST] to the web")
+
+
+@pytest.fixture
+def broken() -> CorrectiveRetriever:
+    return CorrectiveRetriever(down, Grader(), out)
+
+
+def test_where_nothing_could_be_asked_every_plug_says_so(
+    broken: CorrectiveRetriever, scripted_lm: Callable[..., Any]
+) -> None:
+    pytest.importorskip("langchain_core", reason="needs the extra `langchain`")
+    pytest.importorskip("llama_index.core", reason="needs the extra `llama-index`")
+    rag = corrective(PlainRAG(down), grader=Grader(), search=out)
+    lm = scripted_lm({"answer": "1931", "query": "bridge"})
+    with dspy.context(lm=lm):
+        rag(question=QUESTION)
+        document = as_langchain(broken).invoke(QUESTION)[0]
+        [node] = as_llama_index(broken).retrieve(QUESTION)
+        said = [
+            as_tool(broken)(question=QUESTION),
+            as_rm(broken)(QUESTION)[0].long_text,
+            document.page_content,
+            node.node.get_content(metadata_mode="llm"),
+            lm.requests[1].inputs["context"],
+        ]
+        listed = rag.retrieve(QUESTION)
+        again = asyncio.run(as_langchain(broken).ainvoke(QUESTION))
+    for text in said:
+        assert "No evidence was found" in text
+        assert "the index is down" in text
+        assert "no (INST)route(/INST) to the web" in text
+    assert any("the index is down" in warning for warning in listed.warnings)
+    assert any("the index is down" in warning for warning in document.metadata["warnings"])
+    assert [found.page_content for found in again] == [document.page_content]
+
+
+def test_evidence_with_a_failed_search_has_its_warning(scripted_lm: Callable[..., Any]) -> None:
+    half = CorrectiveRetriever(TEXTS, Grader(), out, actions="ambiguous")
+    with dspy.context(lm=scripted_lm({"query": "bridge"})):
+        text = as_tool(half)(question=QUESTION)
+        [found] = as_rm(half)(QUESTION)
+    assert text.startswith("[1] The Ardent Bridge opened in 1931.")
+    assert "web search failed" in text
+    assert any("web search failed" in warning for warning in found.warnings)
+
+
+def test_where_nothing_fits_a_list_is_empty(scripted_lm: Callable[..., Any]) -> None:
+    none = CorrectiveRetriever(TEXTS[1:], Grader())
+    with dspy.context(lm=scripted_lm({})):
+        assert as_rm(none)(QUESTION) == []
+        assert as_tool(none)(question=QUESTION) == "No evidence was found."
+
+
+def test_as_rm_gives_at_most_k(scripted_lm: Callable[..., Any]) -> None:
+    many = CorrectiveRetriever([f"The Ardent Bridge number {n} opened." for n in range(4)], Grader())
+    with dspy.context(lm=scripted_lm({})):
+        assert [len(as_rm(many)(QUESTION, k)) for k in (1, 3)] == [1, 3]
+        assert len(as_rm(many)(QUESTION)) == 4
+
+
+class Named(PlainRAG):
+    """Retrieval under a name of its own, called with keywords of its own."""
+
+    def __init__(self, lookup: Any) -> None:
+        super().__init__(None)
+        self.lookup = lookup
+        self.rate = lambda text, scale=5: scale
+
+    def forward(self, question: str) -> dspy.Prediction:
+        return self.respond(context=self.lookup(text=question, top_k=1), question=question)
+
+
+def test_a_retriever_is_found_by_what_it_is_called_with_and_asked_for_as_many(
+    scripted_lm: Callable[..., Any],
+) -> None:
+    wanted: list[int] = []
+
+    def lookup(text: str, top_k: int = 5) -> list[str]:
+        wanted.append(top_k)
+        return TEXTS[:top_k]
+
+    program = Named(lookup)
+    better = corrective(program, grader=Grader())
+    lm = scripted_lm({"answer": "1931"})
+    with dspy.context(lm=lm):
+        better(question=QUESTION)
+    assert wanted == [1]
+    assert EVIDENCE[0] in lm.requests[0].inputs["context"]
+    assert better.rate("x") == 5  # takes a text, and counts no results
+    assert better.lookup(QUESTION, 2) == better.lookup(query=QUESTION, limit=2) == EVIDENCE
+    assert wanted == [1, 2, 2]
+    with pytest.raises(ConfigError, match="k must be a whole number"):
+        better.lookup(text=QUESTION, top_k=0)

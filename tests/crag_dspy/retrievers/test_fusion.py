@@ -33,3 +33,9 @@ def test_two_middling_ranks_beat_one_first_rank() -> None:
 
 def test_ties_go_to_the_better_rank_then_to_the_earlier_ranking() -> None:
     assert [key for key, _ in fuse([["a", "b"], ["c", "d"]])] == ["a", "c", "b", "d"]
+
+
+def test_the_score_is_that_of_the_paper() -> None:
+    """Sum of 1 / (60 + rank), ranks from 1 (Cormack, Clarke, Buettcher 2009)."""
+    assert dict(fuse([["a", "b"], ["b"]])) == {"b": 1 / 61 + 1 / 62, "a": 1 / 61}
+    assert dict(fuse([["a"]], damping=0)) == {"a": 1.0}

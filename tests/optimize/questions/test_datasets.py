@@ -377,3 +377,15 @@ class TestSplit:
             2,
             2,
         ]
+
+
+@pytest.mark.parametrize(("suffix", "delimiter"), [("csv", ","), ("tsv", "\t")])
+@pytest.mark.parametrize("inside", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "x" * 200_000, "\n"])
+def test_a_cell_holds_whatever_it_holds(tmp_path: Path, suffix: str, delimiter: str, inside: str) -> None:
+    cell = f"When did it{inside}open?"
+    quoted = f'"{cell}"' if inside == "\n" else cell
+    path = tmp_path / f"questions.{suffix}"
+    path.write_bytes(
+        f"question{delimiter}answers\r\n{quoted}{delimiter}1931\r\nWho?{delimiter}Li\r\n".encode()
+    )
+    assert [example.question for example in load(str(path))] == [cell, "Who?"]
