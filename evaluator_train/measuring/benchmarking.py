@@ -15,10 +15,11 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from crag_dspy.errors import ConfigError, GraderError
+from crag_dspy.errors import GraderError
 from crag_dspy.evaluator_train.measuring import ranking
 from crag_dspy.evaluator_train.measuring.reliability import calibration_error
 from crag_dspy.evaluator_train.measuring.results import Result, Row
+from crag_dspy.evaluator_train.pairs.labels import verdicts
 from crag_dspy.state.arguments import check_whole
 from crag_dspy.state.files import replacing, write_whole
 
@@ -48,8 +49,7 @@ def benchmark(grader: Grader, pairs: Sequence[Pair], *, name: str = "", file: st
         ConfigError: a set with one label only: nothing can be ranked.
         GraderError: the grader breaks its contract, or could judge nothing at all.
     """
-    labels = tuple(pair.label for pair in pairs)
-    check_labels(pairs, file or "pairs")
+    labels = tuple(verdicts(pairs, file or "pairs"))
     _scored(grader, pairs[:1])
     started = time.perf_counter()
     scores = tuple(_scored(grader, pairs, progress=name or grader.name))
@@ -61,14 +61,6 @@ def benchmark(grader: Grader, pairs: Sequence[Pair], *, name: str = "", file: st
     return Result(_row(grader, pairs, scores, seconds, name, file), labels, scores)
 
 
-def check_labels(pairs: Sequence[Pair], file: str) -> None:
-    """Raises ConfigError naming the file unless both labels are there."""
-    labels = {pair.label for pair in pairs}
-    if len(labels) < 2:
-        held = f"only label {min(labels)}" if labels else "no pairs"
-        raise ConfigError(f"{file}: holds {held}: relevant and irrelevant texts are both needed")
-
-
 def _row(
     grader: Grader,
     pairs: Sequence[Pair],
@@ -77,7 +69,7 @@ def _row(
     name: str,
     file: str,
 ) -> Row:
-    labels = [pair.label for pair in pairs]
+    labels = [int(pair.relevant) for pair in pairs]
     judged = [index for index, score in enumerate(scores) if score is not None]
     known = [labels[index] for index in judged]
     values = [float(score) for score in scores if score is not None]

@@ -25,6 +25,7 @@ from crag_dspy.evaluator_train.measuring.platt import (
     sigmoid,
 )
 from crag_dspy.evaluator_train.measuring.reliability import Bin, calibration_error, log_loss, reliability
+from crag_dspy.evaluator_train.pairs.labels import verdicts
 from crag_dspy.graders.artefact import Calibration, SuggestedThresholds
 from crag_dspy.state.plain import Plain
 
@@ -124,6 +125,7 @@ def calibrate_artefact(
     from crag_dspy.graders.artefact import SPEC_FILE, read_spec, update_spec
     from crag_dspy.graders.t5 import T5Grader
 
+    labels = verdicts(pairs, "pairs")
     target = Path(folder)
     spec = read_spec(target) if target.is_dir() else None
     if spec is None:
@@ -135,7 +137,7 @@ def calibrate_artefact(
     raws = grader.raw_pairs([(pair.question, pair.text) for pair in pairs])
     report = calibrate(
         raws,
-        [pair.label for pair in pairs],
+        labels,
         [pair.question for pair in pairs],
         before=[None if raw is None else _score(spec, raw) for raw in raws],
         method=method,

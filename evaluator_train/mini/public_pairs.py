@@ -3,12 +3,12 @@
     python -m crag_dspy.evaluator_train.mini.public_pairs DATASETS --out pairs
 
     SET.train.jsonl, SET.dev.jsonl, SET.heldout.jsonl     pairs of one set (see `public_sets`), shuffled
-    all.train.jsonl, all.dev.jsonl                        all of them together
+    all.train.jsonl, all.dev.jsonl                        all that may train, and all that may fit (see `kept_apart`)
     texts.txt, questions.txt                              plain text for `distil`
 
 What a development or held-out file holds is in no training file: not the question, not the text, and no long run of
-words of either; what a held-out file holds is not in the plain text. Seed 0 gives the very pairs of the shipped grader;
-another seed gives other splits, on which the shipped one must not be measured.
+words of either; what a held-out file holds is not in the plain text. Seed 0 gives the very held-out pairs of the
+shipped grader; another seed gives other splits of the other sets, on which the shipped one must not be measured.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.evaluator_train.mini.public_sets import PLAIN_FILES, PublicSets, refined
+from crag_dspy.evaluator_train.mini.kept_apart import DEV, TEST
+from crag_dspy.evaluator_train.mini.public_sets import LANGUAGES, PLAIN_FILES, PublicSets, refined
 from crag_dspy.evaluator_train.mini.public_text import key, runs, sentences
 from crag_dspy.evaluator_train.pairs.pair_files import Pair, write_pairs
 from crag_dspy.files.paper import rows_of
+from crag_dspy.files.squad import by_article, read_squad
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 SEED = 20240115  # of seed 0
 ENCODER = "minilm"
+ARTICLES = ("xquad", "qnli")  # sets whose development pairs are of XQuAD's articles
 ASKED = ("popqa", "pubhealth", "arc_challenge", "biography")
 TEXT_LENGTHS = (12, 700)  # characters of a plain text
 
@@ -52,8 +55,8 @@ def public_pairs(folder: Path | str, embed: Embed, seed: int = 0) -> tuple[dict[
         {name: pairs for name, pairs in sets.pairs.items() if name.partition("/")[2].startswith(split)}
         for split in ("heldout", "dev", "train")
     )
-    dev = _without(dev, heldout, sets.held)
-    train = _without(train, {**heldout, **dev}, sets.held)
+    dev = _without(dev, heldout, sets.held["heldout"])
+    train = _without(train, {**heldout, **dev}, [text for held in sets.held.values() for text in held])
     clean = {}
     for name in sets.pairs:
         first: dict[tuple[str, str], Pair] = {}
@@ -77,6 +80,27 @@ def _without(
         return all(key(text) not in whole and seen.isdisjoint(runs(text)) for text in texts)
 
     return {name: [pair for pair in pairs if apart(pair)] for name, pairs in sets.items()}
+
+
+def fitting(folder: Path | str, pairs: Mapping[str, Sequence[Pair]], split: str) -> list[Pair]:
+    """All pairs of "train" or "dev" on which anything may be fitted: none of an article that is kept apart."""
+    chosen = {
+        name: rows
+        for name, rows in pairs.items()
+        if name.endswith(f"/{split}") and (split == "train" or not name.startswith(ARTICLES))
+    }
+    return [pair for rows in _without(chosen, {}, kept_texts(folder)).values() for pair in rows]
+
+
+def kept_texts(folder: Path | str) -> list[str]:
+    """The paragraphs and the questions of XQuAD's articles that are kept apart, in both languages."""
+    found = []
+    for language in LANGUAGES:
+        articles = by_article(read_squad(Path(folder) / f"xquad/xquad.{language}.json"))
+        for number in {*TEST, *DEV} & set(range(len(articles))):
+            for paragraph in articles[number]:
+                found += [paragraph.text, *(str(row["question"]) for row in paragraph.questions)]
+    return found
 
 
 def plain_text(
@@ -108,13 +132,18 @@ def plain_text(
         for pair in rows
         for text in (pair.question, pair.text)
     }
-    return _distinct(texts, held), _distinct(asked, held)
+    kept = {run for text in kept_texts(source) for run in runs(text)}
+    return _distinct(texts, held, kept), _distinct(asked, held, kept)
 
 
-def _distinct(texts: Iterable[str], held: set[str]) -> list[str]:
+def _distinct(texts: Iterable[str], held: set[str], kept: set[str]) -> list[str]:
     shortest, longest = TEXT_LENGTHS
     plain = dict.fromkeys(" ".join(text.split()) for text in texts)
-    return [text for text in plain if shortest < len(text) < longest and key(text) not in held]
+    return [
+        text
+        for text in plain
+        if shortest < len(text) < longest and key(text) not in held and kept.isdisjoint(runs(text))
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -137,9 +166,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out, counts = Path(args.out), {}
     for name, rows in pairs.items():
         counts[name] = {"pairs": write_pairs(rows, out / f"{name.replace('/', '.')}.jsonl")}
-        counts[name]["relevant"] = sum(pair.label for pair in rows)
+        counts[name]["relevant"] = sum(pair.relevant for pair in rows)
     for split in ("train", "dev"):
-        together = [pair for name, rows in pairs.items() if name.endswith(f"/{split}") for pair in rows]
+        together = fitting(args.datasets, pairs, split)
         random.shuffle(together)
         write_pairs(together, out / f"all.{split}.jsonl")
     for file, lines in zip(("texts", "questions"), plain_text(args.datasets, pairs, args.seed), strict=True):

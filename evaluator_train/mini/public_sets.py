@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.evaluator_train.mini.kept_apart import parts
 from crag_dspy.evaluator_train.mini.public_reading import reading_pairs
 from crag_dspy.evaluator_train.mini.public_text import Ranking, connected, key, sentences, tidy
 from crag_dspy.evaluator_train.pairs.pair_files import Pair, read_pairs
@@ -53,17 +54,17 @@ FILES = (
     "qnli/dev.tsv",
 )
 PLAIN_PASSAGES = 2500
-BETWEEN = 0.08  # a cosine nearer than this to a held-out article is too near to train on
+BETWEEN = 0.08  # a cosine nearer than this to an article that is kept apart is too near to train on
 
 
 @dataclass
 class PublicSets:
-    """Pairs by `set/split`, in the order in which they were made; `held` holds paragraphs that no training may see."""
+    """Pairs by `set/split`, in the order in which they were made; `held` has the paragraphs that are kept apart."""
 
     folder: Path
     random: Random
     pairs: dict[str, list[Pair]] = field(default_factory=dict)
-    held: list[str] = field(default_factory=list)
+    held: dict[str, list[str]] = field(default_factory=lambda: {"heldout": [], "dev": []})
 
     def make(self, embed: Embed) -> None:
         """All sets. `embed` gives unit vectors of texts (MiniLM's), for QNLI."""
@@ -77,13 +78,13 @@ class PublicSets:
             language: by_article(read_squad(self.folder / f"xquad/xquad.{language}.json"))
             for language in LANGUAGES
         }
-        parts = self._xquad(articles)
+        split = self._xquad(articles)
         self._cmrc()
         self._selqa()
         self._trec()
         self._biography()
         self._plain_text()
-        self._qnli(articles["en"], parts, embed)
+        self._qnli(articles["en"], split, embed)
 
     def add(self, name: str, question: str, text: str, label: int, document: str) -> None:
         # XQuAD's translators left spaces around every answer in Chinese: a grader would learn to look for them.
@@ -94,20 +95,17 @@ class PublicSets:
 
     def _xquad(self, articles: Mapping[str, Sequence[Sequence[Paragraph]]]) -> dict[str, list[int]]:
         """The same articles go to the same part in every language; gives the parts."""
-        order = list(range(len(articles["en"])))
-        self.random.shuffle(order)
-        train, dev = round(0.55 * len(order)), round(0.65 * len(order))
-        parts = {
-            "train": sorted(order[:train]),
-            "dev": sorted(order[train:dev]),
-            "heldout": sorted(order[dev:]),
-        }
+        self.random.shuffle(
+            list(range(len(articles["en"])))
+        )  # seed 0 drew the parts: what follows is drawn after it
+        split = parts(len(articles["en"]))
         for language, data in articles.items():
-            for split, numbers in parts.items():
+            for name, numbers in split.items():
                 chosen = [(str(number), data[number]) for number in numbers]
-                self._comprehension(f"xquad-{language}", split, chosen)
-            self.held += [paragraph.text for number in parts["heldout"] for paragraph in data[number]]
-        return parts
+                self._comprehension(f"xquad-{language}", name, chosen)
+            for name, held in self.held.items():
+                held += [paragraph.text for number in split[name] for paragraph in data[number]]
+        return split
 
     def _cmrc(self) -> None:
         by_title: dict[str, list[Paragraph]] = defaultdict(list)
@@ -140,10 +138,10 @@ class PublicSets:
                     bad = self.random.sample(bad, min(len(bad), 2 * len(good)))
                 self._labelled(f"selqa/{split}", question, good, bad, f"selqa:{number}")
         natural = self.pairs.get("selqa/heldout-natural", [])
-        relevant = [pair for pair in natural if pair.label]
-        others = [pair for pair in natural if not pair.label]
+        relevant = [pair for pair in natural if pair.relevant]
+        others = [pair for pair in natural if not pair.relevant]
         for pair in relevant + self.random.sample(others, min(len(others), len(relevant))):
-            self.add("selqa/heldout-balanced", pair.question, pair.text, pair.label, pair.doc)
+            self.add("selqa/heldout-balanced", pair.question, pair.text, int(pair.relevant), pair.doc)
 
     def _trec(self) -> None:
         """The published dev questions are held out; ten of the training questions are for development."""
@@ -151,7 +149,13 @@ class PublicSets:
         known = {key(pair.question) for pair in training}
         for pair in read_pairs(self.folder / "trecqa/dev.csv"):
             if key(pair.question) not in known:
-                self.add("trecqa/heldout", pair.question, pair.text, pair.label, f"trec:{key(pair.question)}")
+                self.add(
+                    "trecqa/heldout",
+                    pair.question,
+                    pair.text,
+                    int(pair.relevant),
+                    f"trec:{key(pair.question)}",
+                )
         asked = _by_question(training)
         self.random.shuffle(asked)
         for number, (question, good, bad) in enumerate(asked):
@@ -208,7 +212,7 @@ class PublicSets:
                     self.add(name, passage[asked], text, 0, f"plain:{other}")
 
     def _qnli(
-        self, articles: Sequence[Sequence[Paragraph]], parts: Mapping[str, Sequence[int]], embed: Embed
+        self, articles: Sequence[Sequence[Paragraph]], numbered: Mapping[str, Sequence[int]], embed: Embed
     ) -> None:
         rows = read_pairs(self.folder / "qnli/dev.tsv")
         centres = np.stack([embed(_article_texts(article)).mean(0) for article in articles])
@@ -217,12 +221,15 @@ class PublicSets:
         number_of = {(pair.question, pair.text): number for number, pair in enumerate(rows)}
         for group in connected(rows):
             cosine = near[[number_of[pair.question, pair.text] for pair in group]].mean(0)
-            best = {split: cosine[list(numbers)].max() for split, numbers in parts.items() if numbers}
+            best = {split: cosine[list(numbers)].max() for split, numbers in numbered.items() if numbers}
             split = max(best, key=lambda name: best[name])
-            if split != "heldout" and best.get("heldout", -1) > best[split] - BETWEEN:
+            later = {"train": ("dev", "heldout"), "dev": ("heldout",)}.get(split, ())
+            if any(best.get(name, -1) > best[split] - BETWEEN for name in later):
                 continue  # between two articles
             for pair in group:
-                self.add(f"qnli/{split}", pair.question, pair.text, pair.label, f"qnli:{cosine.argmax()}")
+                self.add(
+                    f"qnli/{split}", pair.question, pair.text, int(pair.relevant), f"qnli:{cosine.argmax()}"
+                )
 
     def _labelled(
         self, name: str, question: str, good: Iterable[str], bad: Iterable[str], document: str
@@ -236,7 +243,7 @@ def _by_question(pairs: Iterable[Pair]) -> list[tuple[str, list[str], list[str]]
     """(question, relevant texts, irrelevant texts) in the order of the questions."""
     rows: dict[str, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
     for pair in pairs:
-        rows[pair.question][1 - pair.label].append(pair.text)
+        rows[pair.question][not pair.relevant].append(pair.text)
     return [(question, good, bad) for question, (good, bad) in rows.items()]
 
 

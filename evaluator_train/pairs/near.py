@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.evaluator_train.pairs.pair_files import SoftPair
+from crag_dspy.evaluator_train.pairs.pair_files import Pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ BM25_NAME = "bm25"
 
 def near_pairs(
     questions: Iterable[str], texts: Sequence[str], ranking: Ranking, *, seed: int = 0, source: str = "near"
-) -> Iterator[SoftPair]:
+) -> Iterator[Pair]:
     """Four near texts for each distinct question, without labels; fewer where the ranking is short.
 
     A question's texts depend on the seed and on the question, not on the other questions.
@@ -42,7 +42,7 @@ def near_pairs(
         for start, end, count in DRAWN:
             ranks = found[start:end]
             for number in random.sample(ranks, min(count, len(ranks))):
-                yield SoftPair(question, texts[number], None, source)
+                yield Pair(question, texts[number], None, source)
 
 
 def lexical(texts: Sequence[str]) -> Ranking:

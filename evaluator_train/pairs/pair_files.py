@@ -1,13 +1,12 @@
 """Labelled pairs on disk: JSONL of our own, and the layouts in which answer-selection sets are published.
 
-    JSONL                {"question": ..., "text": ..., "label": 0 or 1, "source": ..., "doc": ...}
+    JSONL                {"question": ..., "text": ..., "label": 0 to 1, "source": ..., "doc": ...}
     TSV, CSV, header     columns by name, in any order: question, text, label (and the names in `COLUMNS`)
     QNLI                 TSV with index, question, sentence, label = entailment | not_entailment
     TREC QA              CSV with qtext, label, atext
     SelQA, WikiQA        TSV without header: question, text, label
 
-Labels are verdicts for `Pair`; a `SoftPair` has a probability, or no label yet. Sets published as Penn Treebank
-tokens are recognised by their spacing and detokenised.
+Sets published as Penn Treebank tokens are recognised by their spacing and detokenised.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ import csv
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.evaluator_train.pairs.treebank import detokenise, token_dialect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    Make = Callable[[str, str, Any, str, str], "Row"]  # from question, text, label, source, doc
 
+Labels = Literal["verdicts", "soft", "any"]
 COLUMNS: dict[str, tuple[str, ...]] = {
     "question": ("question", "qtext", "query"),
     "text": ("text", "sentence", "atext", "answer_sentence", "passage", "answer", "document"),
@@ -35,32 +34,16 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }
 RELEVANT = frozenset({"1", "true", "yes", "relevant", "entailment"})
 IRRELEVANT = frozenset({"0", "false", "no", "irrelevant", "not_entailment"})
-_NUMBERS: dict[Any, int] = {0: 0, 1: 1}  # 0.0 and False are equal to 0 and find it
-Row = TypeVar("Row")  # a dataclass with a question and a text
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A question, a text, and whether the text helps to answer the question (1) or not (0).
+    """A question, a text, and the probability that the text helps to answer the question.
 
-    `source` says where the pair comes from ("squad/answer"), `doc` which document the text is from: no
-    document may be in two splits.
+    `label` is in [0, 1]: 1 and 0 are verdicts (also in words: "relevant", "not_entailment"), between them lies a
+    teacher's opinion, and None is no opinion at all. `source` says where the pair comes from ("squad/answer"), `doc`
+    which document the text is from: no document may be in two splits.
     """
-
-    question: str
-    text: str
-    label: int
-    source: str = ""
-    doc: str = ""
-
-    def __post_init__(self) -> None:
-        check_words(self.question, self.text)
-        object.__setattr__(self, "label", _label(self.label))
-
-
-@dataclass(frozen=True, slots=True)
-class SoftPair:
-    """As `Pair`, with the probability that the text is relevant, in [0, 1], or None where nobody has judged it."""
 
     question: str
     text: str
@@ -69,73 +52,48 @@ class SoftPair:
     doc: str = ""
 
     def __post_init__(self) -> None:
-        check_words(self.question, self.text)
-        if self.label is not None:
-            object.__setattr__(self, "label", soft_label(self.label))
+        for name in ("question", "text"):
+            value = getattr(self, name)
+            if not isinstance(value, str) or not value.strip():
+                raise ConfigError(f"{name} must be a text that is not empty, got {value!r}")
+        object.__setattr__(self, "label", _label(self.label))
+
+    @property
+    def relevant(self) -> bool:
+        """The verdict: whether it is as likely as not, or likelier, that the text helps."""
+        return self.label is not None and self.label >= 0.5
 
 
-def check_words(question: Any, text: Any) -> None:
-    """ConfigError unless both are texts that say something."""
-    for name, value in (("question", question), ("text", text)):
-        if not isinstance(value, str) or not value.strip():
-            raise ConfigError(f"{name} must be a text that is not empty, got {value!r}")
-
-
-def soft_label(value: Any) -> float:
-    """A number in [0, 1] as it is; a verdict in words as 0.0 or 1.0."""
-    if isinstance(value, str):
-        try:
-            return soft_label(float(value))
-        except ValueError:
-            return float(_label(value))
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ConfigError(f"label must be a number in [0, 1], got {value!r}: 1 is relevant, 0 is not")
-    return value
-
-
-def read_pairs(path: Path | str, *, detokenised: bool | None = None) -> list[Pair]:
+def read_pairs(
+    path: Path | str, *, labels: Labels = "verdicts", detokenised: bool | None = None
+) -> list[Pair]:
     """The pairs of a file, in its order; the layout is told by its suffix and its first line.
 
     Args:
         path: .jsonl, .tsv, .csv or .txt (as .tsv), UTF-8.
+        labels: "verdicts": each row has 0 or 1. "soft": each has a number in [0, 1]. "any": or none.
         detokenised: False leaves Penn Treebank spacing as it is, True undoes it whatever the file looks like,
             None (default) undoes it where most of the texts show it.
 
     Raises:
         ConfigError: naming the file, the line, the field and the value.
     """
-    return read_rows(path, Pair, detokenised=detokenised)
-
-
-def read_soft_pairs(path: Path | str) -> list[SoftPair]:
-    """As `read_pairs`, with labels in [0, 1]; a JSONL line may have none, or null."""
-    return read_rows(path, SoftPair, labelled=False)
-
-
-def read_rows(
-    path: Path | str, make: Make[Row], *, labelled: bool = True, detokenised: bool | None = None
-) -> list[Row]:
-    """What `make(question, text, label, source, doc)` makes of each row; its ConfigError is told with the line.
-
-    `labelled` requires a label, which is given as it is in the file. See `read_pairs` for the rest.
-    """
     file = Path(path)
     if not file.is_file():
         raise ConfigError(f"pairs: no file {str(path)!r}")
-    needed = ("question", "text", "label") if labelled else ("question", "text")
     found = _jsonl(file) if file.suffix == ".jsonl" else _table(file)
-    rows: list[Any] = [_made(make, file, number, fields, needed) for number, fields in found]
-    if not rows:
+    pairs = [_made(file, number, fields, labels) for number, fields in found]
+    if not pairs:
         raise ConfigError(f"{file.name}: holds no pairs: expected lines of question, text and label")
     if detokenised is False:
-        return rows
-    dialect = token_dialect([text for row in rows for text in (row.question, row.text)])
+        return pairs
+    dialect = token_dialect([text for pair in pairs for text in (pair.question, pair.text)])
     if dialect is None and not detokenised:
-        return rows
-    return [_detokenised(row, join_hyphens=dialect == "split-hyphens") for row in rows]
+        return pairs
+    return [_detokenised(pair, join_hyphens=dialect == "split-hyphens") for pair in pairs]
 
 
-def write_pairs(pairs: Iterable[Pair | SoftPair], path: Path | str) -> int:
+def write_pairs(pairs: Iterable[Pair], path: Path | str) -> int:
     """Write JSONL, one pair a line, and return how many; the folder is made when missing.
 
     What a pair does not have (a label, a source) is left out.
@@ -151,14 +109,22 @@ def write_pairs(pairs: Iterable[Pair | SoftPair], path: Path | str) -> int:
     return count
 
 
-def _label(value: Any) -> int:
+def _label(value: Any) -> float | None:
+    """A number in [0, 1] as it is, a verdict in words as 0.0 or 1.0, None as nothing."""
     if isinstance(value, str):
         word = value.strip().casefold()
         if word in RELEVANT or word in IRRELEVANT:
-            return int(word in RELEVANT)
-    elif isinstance(value, int | float) and value in _NUMBERS:
-        return _NUMBERS[value]
-    raise ConfigError(f"label must be 0 or 1 (or {', '.join(sorted(RELEVANT | IRRELEVANT))}), got {value!r}")
+            return float(word in RELEVANT)
+        try:
+            return _label(float(word))
+        except ValueError:
+            pass
+    elif value is None or (isinstance(value, int | float) and 0 <= value <= 1):
+        return int(value) if isinstance(value, bool) else value
+    raise ConfigError(
+        f"label must be a number in [0, 1] (1 is relevant, 0 is not) or one of "
+        f"{', '.join(sorted(RELEVANT | IRRELEVANT))}, got {value!r}"
+    )
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
@@ -244,24 +210,24 @@ def _csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
         raise ConfigError(f"{file.name}:{reader.line_num}: not CSV: {error}") from error
 
 
-def _made(make: Make[Row], file: Path, number: int, fields: Mapping[str, Any], needed: Iterable[str]) -> Row:
-    for name in needed:
+def _made(file: Path, number: int, fields: Mapping[str, Any], labels: Labels) -> Pair:
+    for name in ("question", "text") if labels == "any" else ("question", "text", "label"):
         if fields.get(name) is None:
             raise ConfigError(
                 f"{file.name}:{number}: {name} is missing (known names: {', '.join(COLUMNS[name])})"
             )
+    source, doc = str(fields.get("source") or file.stem), str(fields.get("doc") or "")
     try:
-        return make(
-            fields["question"],
-            fields["text"],
-            fields.get("label"),
-            str(fields.get("source") or file.stem),
-            str(fields.get("doc") or ""),
-        )
+        pair = Pair(fields["question"], fields["text"], fields.get("label"), source, doc)
     except ConfigError as error:
         raise ConfigError(f"{file.name}:{number}: {error}") from error
+    if labels != "verdicts" or pair.label is None:
+        return pair
+    if pair.label not in (0, 1):
+        raise ConfigError(f"{file.name}:{number}: label must be 0 or 1 here, got {fields['label']!r}")
+    return replace(pair, label=int(pair.label))
 
 
-def _detokenised(row: Any, join_hyphens: bool) -> Any:
-    question, text = (detokenise(part, join_hyphens=join_hyphens) for part in (row.question, row.text))
-    return replace(row, question=question, text=text)
+def _detokenised(pair: Pair, join_hyphens: bool) -> Pair:
+    question, text = (detokenise(part, join_hyphens=join_hyphens) for part in (pair.question, pair.text))
+    return replace(pair, question=question, text=text)

@@ -14,7 +14,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from crag_dspy.evaluator_train.pairs.pair_files import SoftPair
+from crag_dspy.evaluator_train.pairs.pair_files import Pair
 from crag_dspy.state.arguments import check_number
 
 if TYPE_CHECKING:
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
     from crag_dspy.contracts import Grader
 
-    Judge = Callable[[Sequence[SoftPair]], Sequence[float | None]]  # probabilities; None where it cannot tell
+    Judge = Callable[[Sequence[Pair]], Sequence[float | None]]  # probabilities; None where it cannot tell
 
 TOKENS = "tokens:"
 CHUNK = 2048  # pairs judged at once
 
 
 def soften(
-    pairs: Iterable[SoftPair], judge: Judge, weight: float = 0.25, sources: Collection[str] = ()
-) -> Iterator[tuple[SoftPair, float | None]]:
+    pairs: Iterable[Pair], judge: Judge, weight: float = 0.25, sources: Collection[str] = ()
+) -> Iterator[tuple[Pair, float | None]]:
     """The distinct pairs in their order with soft labels, each with the teacher's own probability.
 
     Args:
@@ -54,9 +54,9 @@ def soften(
             yield replace(pair, label=round(mixed or 0.0, 4)), told
 
 
-def distinct(pairs: Iterable[SoftPair]) -> list[SoftPair]:
+def distinct(pairs: Iterable[Pair]) -> list[Pair]:
     """Each question and text once, at its first place; the first label that it has anywhere counts."""
-    first: dict[tuple[str, str], SoftPair] = {}
+    first: dict[tuple[str, str], Pair] = {}
     for pair in pairs:
         name = (" ".join(pair.question.split()), " ".join(pair.text.split()))
         known = first.setdefault(name, pair)
@@ -65,11 +65,11 @@ def distinct(pairs: Iterable[SoftPair]) -> list[SoftPair]:
     return list(first.values())
 
 
-def comes_from(pair: SoftPair, sources: Collection[str]) -> bool:
+def comes_from(pair: Pair, sources: Collection[str]) -> bool:
     return not sources or pair.source in sources or pair.source.partition("/")[0] in sources
 
 
-def judge_named(name: str, labelled: Sequence[SoftPair]) -> Judge:
+def judge_named(name: str, labelled: Sequence[Pair]) -> Judge:
     """The teacher of that name; `labelled` pairs are what `tokens:MODEL` is fitted on."""
     if name.startswith(TOKENS):
         from crag_dspy.evaluator_train.pairs.token_judge import TokenJudge
@@ -84,7 +84,7 @@ def judge_named(name: str, labelled: Sequence[SoftPair]) -> Judge:
 def grader_judge(grader: Grader) -> Judge:
     """A grader as a teacher: a score in [-1, 1] is the probability (score + 1) / 2."""
 
-    def judge(pairs: Sequence[SoftPair]) -> list[float | None]:
+    def judge(pairs: Sequence[Pair]) -> list[float | None]:
         rows: dict[str, list[int]] = defaultdict(list)
         for number, pair in enumerate(pairs):
             rows[pair.question].append(number)

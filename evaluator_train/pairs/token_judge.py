@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from crag_dspy.evaluator_train.pairs.pair_files import SoftPair
+    from crag_dspy.evaluator_train.pairs.pair_files import Pair
     from crag_dspy.evaluator_train.pairs.teachers import Teacher
 
     Floats = NDArray[np.float64]
@@ -45,11 +45,9 @@ class TokenJudge:
         labelled: pairs of both labels to fit three numbers on; from 0.5 on a label counts as relevant.
     """
 
-    def __init__(self, source: str | Teacher, labelled: Sequence[SoftPair]) -> None:
+    def __init__(self, source: str | Teacher, labelled: Sequence[Pair]) -> None:
         self._states = TokenStates(open_teacher(source) if isinstance(source, str) else source)
-        truth = np.array(
-            [pair.label is not None and pair.label >= 0.5 for pair in labelled], dtype=np.float64
-        )
+        truth = np.array([pair.relevant for pair in labelled], dtype=np.float64)
         features = self.features(labelled)
         read = np.isfinite(features).all(axis=1)
         if len(np.unique(truth[read])) < 2:
@@ -59,13 +57,13 @@ class TokenJudge:
             )
         self.weights, self.shift = logistic(features[read], truth[read])
 
-    def __call__(self, pairs: Sequence[SoftPair]) -> list[float | None]:
+    def __call__(self, pairs: Sequence[Pair]) -> list[float | None]:
         """One probability a pair; None for a text in a script that the encoder does not read."""
         features = self.features(pairs)
         probabilities = sigmoid(features @ self.weights + self.shift)
         return [float(one) if np.isfinite(one) else None for one in probabilities]
 
-    def features(self, pairs: Sequence[SoftPair]) -> Floats:
+    def features(self, pairs: Sequence[Pair]) -> Floats:
         """Cosine and maxsim, shape (len(pairs), 2); NaN where either text is not read."""
         self._states.compute(
             [(pair.question, True) for pair in pairs] + [(pair.text, False) for pair in pairs]

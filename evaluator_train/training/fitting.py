@@ -21,6 +21,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from crag_dspy.errors import TrainingError
 from crag_dspy.evaluator_train.measuring.ranking import auc
+from crag_dspy.evaluator_train.pairs.labels import soft_labels
 from crag_dspy.evaluator_train.training.learner import Learner, parameter_groups
 from crag_dspy.graders.artefact import save_tensors
 from crag_dspy.graders.batches import collate, raw_scores
@@ -29,8 +30,8 @@ from crag_dspy.state.files import write_whole
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from crag_dspy.evaluator_train.pairs.pair_files import Pair
     from crag_dspy.evaluator_train.training.recipe import TrainingSection
-    from crag_dspy.evaluator_train.training.targets import Target
     from crag_dspy.graders.prompt_format import EncodedPair, PairEncoder
 
 WHOLE = "whole"  # file that marks a checkpoint as completely written
@@ -102,26 +103,26 @@ class Examples(torch.utils.data.Dataset[tuple[Any, float]]):
         return self.inputs[index], self.labels[index]
 
 
-def encode(targets: Sequence[Target], encoder: PairEncoder) -> tuple[Examples, int, int]:
+def encode(pairs: Sequence[Pair], encoder: PairEncoder) -> tuple[Examples, int, int]:
     """Training examples, how many were left out (no tokens), and how many were cut to their first window.
 
     A label says that a text holds the answer, not where, so only one window of it can be trained on.
     """
     questions, texts = (
-        list(dict.fromkeys(t.question for t in targets)),
-        list(dict.fromkeys(t.text for t in targets)),
+        list(dict.fromkeys(pair.question for pair in pairs)),
+        list(dict.fromkeys(pair.text for pair in pairs)),
     )
     asked = dict(zip(questions, encoder.pieces(questions), strict=True))
     pieces = dict(zip(texts, encoder.pieces(texts), strict=True))
     inputs, labels, cut = [], [], 0
-    for target in targets:
-        question, text = asked[target.question], pieces[target.text]
+    for pair, label in zip(pairs, soft_labels(pairs, "training pairs"), strict=True):
+        question, text = asked[pair.question], pieces[pair.text]
         if question.ids and text.ids:
             windows = encoder.inputs(question, text)
             cut += len(windows) > 1
             inputs.append(windows[0])
-            labels.append(float(target.label))
-    return Examples(inputs, labels), len(targets) - len(inputs), cut
+            labels.append(label)
+    return Examples(inputs, labels), len(pairs) - len(inputs), cut
 
 
 class GraderTrainer(Trainer):
@@ -192,7 +193,7 @@ def last_whole_checkpoint(folder: Path) -> Path | None:
     return max(whole, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
 
 
-class Curves(TrainerCallback):
+class CurveLog(TrainerCallback):
     """Writes what is logged as JSON lines, one a log, and shows a progress bar on stderr."""
 
     def __init__(self, file: Path, progress: bool) -> None:
@@ -280,7 +281,7 @@ def make_trainer(
         callbacks=[
             EvaluateAtEnd(),
             EarlyStoppingCallback(settings.patience),
-            Curves(run / "curves.jsonl", progress),
+            CurveLog(run / "curves.jsonl", progress),
         ],
     )
     for unwanted in (PrinterCallback, ProgressCallback):  # they print to stdout, which is for answers

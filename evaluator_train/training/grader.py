@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.evaluator_train.training.targets import Target, hard_labels, targets_digest
+from crag_dspy.evaluator_train.pairs.labels import pairs_digest, soft_labels, verdicts
 from crag_dspy.state.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from crag_dspy.evaluator_train.pairs.pair_files import Pair
     from crag_dspy.evaluator_train.training.recipe import Recipe
 
 logger = logging.getLogger(__name__)
@@ -49,8 +50,8 @@ class TrainingResult:
 
 
 def train_grader(
-    train: Sequence[Target],
-    dev: Sequence[Target],
+    train: Sequence[Pair],
+    dev: Sequence[Pair],
     recipe: Recipe,
     run: Path | str,
     *,
@@ -80,9 +81,10 @@ def train_grader(
     from crag_dspy.graders.prompt_format import PairEncoder, prompt_format
 
     folder = Path(run)
-    labels = hard_labels(dev)
+    labels = verdicts(dev, "development pairs", rounded=True)
     if not train:
         raise ConfigError("there are no training pairs")
+    soft_labels(train, "training pairs")
     config = _described(recipe, train, dev)
     checkpoint = _claim(folder, config, fresh)
     if not fresh and (finished := _finished(folder)) is not None:
@@ -142,21 +144,24 @@ def train_grader(
             }
         )
         learner.save_trained(prepared, folder / "grader", whole, base.tokenizer)
-        rows = [{**asdict(each), "raw": raw} for each, raw in zip(dev, raws, strict=True)]
+        rows = [
+            {"question": each.question, "text": each.text, "label": each.label, "raw": raw}
+            for each, raw in zip(dev, raws, strict=True)
+        ]
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         write_whole(folder / "dev.jsonl", lines)
         _write(folder / METRICS, metrics)
     return result
 
 
-def _described(recipe: Recipe, train: Sequence[Target], dev: Sequence[Target]) -> dict[str, Any]:
+def _described(recipe: Recipe, train: Sequence[Pair], dev: Sequence[Pair]) -> dict[str, Any]:
     from importlib.metadata import version
 
     return {
         "recipe": recipe.model_dump(mode="json"),
         "pairs": {
-            "train": targets_digest(train),
-            "dev": targets_digest(dev),
+            "train": pairs_digest(train),
+            "dev": pairs_digest(dev),
             "train_count": len(train),
             "dev_count": len(dev),
         },

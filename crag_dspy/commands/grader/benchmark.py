@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure; returns 0."""
     from crag_dspy.evaluator_train.measuring import benchmarking
+    from crag_dspy.evaluator_train.pairs.labels import verdicts
     from crag_dspy.evaluator_train.pairs.pair_files import read_pairs
     from crag_dspy.graders import adapt
 
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     if args.limit is not None:
         sets = {path: benchmarking.drawn(pairs, args.limit, args.seed) for path, pairs in sets.items()}
     for path, pairs in sets.items():
-        benchmarking.check_labels(pairs, Path(path).name)
+        verdicts(pairs, Path(path).name)
     graders = {name: adapt.as_grader(alone(name)) for name in dict.fromkeys(args.grader)}
     results: list[Result] = []
     for path, pairs in sets.items():

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     counts = {}
     for split in SPLITS:
         write_pairs(sets[split], Path(args.out) / f"{split}.jsonl")
-        relevant = sum(pair.label for pair in sets[split])
+        relevant = sum(pair.relevant for pair in sets[split])
         counts[split] = {"pairs": len(sets[split]), "relevant": relevant}
     if args.json:
         answer_json({"out": args.out, **counts, "skipped": dict(sets.skipped)})

@@ -35,14 +35,14 @@ def run(args: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from crag_dspy.evaluator_train.pairs.near import near_pairs, ranking_by
-    from crag_dspy.evaluator_train.pairs.pair_files import read_soft_pairs, write_pairs
+    from crag_dspy.evaluator_train.pairs.pair_files import read_pairs, write_pairs
     from crag_dspy.evaluator_train.pairs.splits import without_leaks
 
     questions, texts = _given(args.questions, "question"), _given(args.texts or [], "text")
     progress = tqdm(questions, desc="ranking", unit="question", file=sys.stderr, disable=None)
     ranking = ranking_by(args.by, texts)
     made = list(near_pairs(progress, texts, ranking, seed=args.seed, source=args.source))
-    apart = [pair for path in args.apart for pair in read_soft_pairs(path)]
+    apart = [pair for path in args.apart for pair in read_pairs(path, labels="any")]
     kept = without_leaks({"train": made, "heldout": apart})["train"]
     write_pairs(kept, args.out)
     summary = {"out": args.out, "questions": len(questions), "texts": len(texts), "pairs": len(kept)}
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _given(paths: Sequence[str], field: str) -> list[str]:
     """The distinct lines of text files, and the questions or the texts of pairs."""
-    from crag_dspy.evaluator_train.pairs.pair_files import read_soft_pairs
+    from crag_dspy.evaluator_train.pairs.pair_files import read_pairs
 
     if not paths:
         raise ConfigError(f"--near needs --{field}s: files with one a line, or pairs in JSONL")
@@ -62,7 +62,7 @@ def _given(paths: Sequence[str], field: str) -> list[str]:
         if not path.is_file():
             raise ConfigError(f"--{field}s: no file {str(path)!r}")
         if path.suffix == ".jsonl":
-            found.update(dict.fromkeys(getattr(pair, field) for pair in read_soft_pairs(path)))
+            found.update(dict.fromkeys(getattr(pair, field) for pair in read_pairs(path, labels="any")))
         else:
             lines = (line.strip() for line in path.read_text(encoding="utf-8").split("\n"))
             found.update(dict.fromkeys(line for line in lines if line))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from crag_dspy.evaluator_train.pairs.pair_files import SoftPair
+    from crag_dspy.evaluator_train.pairs.pair_files import Pair
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
     from tqdm import tqdm
 
-    from crag_dspy.evaluator_train.pairs.pair_files import read_soft_pairs, write_pairs
+    from crag_dspy.evaluator_train.pairs.pair_files import read_pairs, write_pairs
     from crag_dspy.evaluator_train.pairs.soften import comes_from, distinct, judge_named, soften
     from crag_dspy.state.arguments import check_number
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--teacher needs --pairs: the files to label")
     if Path(args.out).resolve() in [Path(path).resolve() for path in args.pairs]:
         raise ConfigError(f"--out {Path(args.out).name} is one of the inputs: name another file")
-    given = distinct(pair for path in args.pairs for pair in read_soft_pairs(path))
+    given = distinct(pair for path in args.pairs for pair in read_pairs(path, labels="any"))
     labelled = [pair for pair in given if pair.label is not None and comes_from(pair, args.sources)]
     if not labelled and args.sources:
         raise ConfigError(f"--sources: no labelled pair comes from {', '.join(args.sources)}")
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     before = {(pair.question, pair.text): pair.label for pair in given}
     known: list[tuple[int, float]] = []
 
-    def counted() -> Iterator[SoftPair]:
+    def counted() -> Iterator[Pair]:
         for pair, told in tqdm(soft, total=len(given), unit="pair", file=sys.stderr, disable=None):
             label = before[pair.question, pair.text]
             if label is None:

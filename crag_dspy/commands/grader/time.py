@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     rows = time_grader(
         args.grader,
         [(pair.question, pair.text) for pair in found],
-        [pair.label for pair in found],
+        [int(pair.relevant) for pair in found],
         official=args.official,
         precisions=args.precision,
     )

@@ -49,17 +49,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, or go on; returns 0."""
+    from crag_dspy.evaluator_train.pairs.pair_files import read_pairs
+    from crag_dspy.evaluator_train.pairs.splits import split_by_question
     from crag_dspy.evaluator_train.training.grader import rank, train_grader
     from crag_dspy.evaluator_train.training.recipe import read_recipe
-    from crag_dspy.evaluator_train.training.targets import read_targets, split_by_question
 
     changes = [f"grader.{name}={value}" for name in ("base", "head") if (value := getattr(args, name))]
     if args.head:
         changes.append('grader.prompt_format=""')  # the recipe's is for the recipe's head
     recipe = read_recipe(args.recipe, [*changes, *args.set])
-    train = [target for path in args.pairs for target in read_targets(path)]
+    train = [pair for path in args.pairs for pair in read_pairs(path, labels="soft")]
     if args.dev:
-        dev = [target for path in args.dev for target in read_targets(path)]
+        dev = [pair for path in args.dev for pair in read_pairs(path, labels="soft")]
     else:
         train, dev = split_by_question(train, DEV_SHARE)
         logger.warning(

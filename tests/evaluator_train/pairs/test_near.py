@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.evaluator_train.pairs import near
-from crag_dspy.evaluator_train.pairs.pair_files import SoftPair, read_soft_pairs, write_pairs
+from crag_dspy.evaluator_train.pairs.pair_files import Pair, read_pairs, write_pairs
 from crag_dspy.retrievers.embedders import as_embedder
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ def test_the_command_reads_lines_and_pairs_and_keeps_apart_from_others(
         "the old bridge of stone\n\nthe bridge burned down\n", encoding="utf-8"
     )
     (tmp_path / "q.txt").write_text("who built the bridge\n", encoding="utf-8")
-    write_pairs([SoftPair("when did it burn", "a mill of stone", 1)], tmp_path / "train.jsonl")
-    write_pairs([SoftPair("?", "The bridge burned down.", 0)], tmp_path / "heldout.jsonl")
+    write_pairs([Pair("when did it burn", "a mill of stone", 1)], tmp_path / "train.jsonl")
+    write_pairs([Pair("?", "The bridge burned down.", 0)], tmp_path / "heldout.jsonl")
     out = tmp_path / "near.jsonl"
 
     command(
@@ -95,8 +95,8 @@ def test_the_command_reads_lines_and_pairs_and_keeps_apart_from_others(
 
     said = json.loads(capsys.readouterr().out)
     assert (said["questions"], said["texts"], said["leaks left out"]) == (2, 3, 1)
-    assert read_soft_pairs(out) == [
-        SoftPair("who built the bridge", "the old bridge of stone", None, "near/train")
+    assert read_pairs(out, labels="any") == [
+        Pair("who built the bridge", "the old bridge of stone", None, "near/train")
     ]
 
 

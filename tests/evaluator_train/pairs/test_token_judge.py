@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from crag_dspy.errors import ConfigError
-from crag_dspy.evaluator_train.pairs.pair_files import SoftPair
+from crag_dspy.evaluator_train.pairs.pair_files import Pair
 from crag_dspy.evaluator_train.pairs.teachers import Teacher
 from crag_dspy.evaluator_train.pairs.token_judge import TokenJudge, TokenStates
 
@@ -42,7 +42,7 @@ def make_teacher(question_prefix: str = "", text_prefix: str = "") -> Teacher:
     return Teacher(encoder, tokenizer, (1,), (2,), 0, question_prefix, text_prefix)
 
 
-def labelled(count: int, seed: int = 0) -> list[SoftPair]:
+def labelled(count: int, seed: int = 0) -> list[Pair]:
     """A text is relevant when it holds the question."""
     draw = random.Random(seed)
     made = []
@@ -50,7 +50,7 @@ def labelled(count: int, seed: int = 0) -> list[SoftPair]:
         question, text = draw.sample(WORDS, 3), draw.sample(WORDS, 6)
         relevant = number % 2
         words = text[:3] + (question if relevant else text[3:])
-        made.append(SoftPair(" ".join(question), " ".join(words), relevant))
+        made.append(Pair(" ".join(question), " ".join(words), relevant))
     return made
 
 
@@ -110,12 +110,10 @@ def test_what_was_fitted_on_some_pairs_tells_others_apart() -> None:
 def test_a_text_in_words_that_the_encoder_does_not_know_is_not_judged() -> None:
     judge = TokenJudge(make_teacher(), labelled(40))
 
-    assert judge([SoftPair("kast", "塔 由 安娜 建造"), SoftPair("谁 建造", "kast")]) == [None, None]
+    assert judge([Pair("kast", "塔 由 安娜 建造"), Pair("谁 建造", "kast")]) == [None, None]
 
 
-@pytest.mark.parametrize(
-    "pairs", [[], labelled(20)[::2], [SoftPair("谁", "塔", 1), SoftPair("谁", "安娜", 0)]]
-)
+@pytest.mark.parametrize("pairs", [[], labelled(20)[::2], [Pair("谁", "塔", 1), Pair("谁", "安娜", 0)]])
 def test_without_both_labels_among_the_pairs_it_reads_there_is_nothing_to_fit(pairs: Any) -> None:
     with pytest.raises(ConfigError, match="relevant and irrelevant"):
         TokenJudge(make_teacher(), pairs)
@@ -127,17 +125,17 @@ def test_without_both_labels_among_the_pairs_it_reads_there_is_nothing_to_fit(pa
 @pytest.mark.slow
 def test_minilm_reads_english_and_no_chinese() -> None:
     pairs = [
-        SoftPair("Who built the bridge?", "The bridge was built by Anna Kern.", 1),
-        SoftPair("Who built the bridge?", "It rained for a week in the valley.", 0),
-        SoftPair("When did the mill burn down?", "A fire destroyed the mill in 1820.", 1),
-        SoftPair("When did the mill burn down?", "Its garden grows cherries and plums.", 0),
+        Pair("Who built the bridge?", "The bridge was built by Anna Kern.", 1),
+        Pair("Who built the bridge?", "It rained for a week in the valley.", 0),
+        Pair("When did the mill burn down?", "A fire destroyed the mill in 1820.", 1),
+        Pair("When did the mill burn down?", "Its garden grows cherries and plums.", 0),
     ]
     judge = TokenJudge("minilm", pairs)
     relevant, other, chinese = judge(
         [
-            SoftPair("Who painted the gate?", "The gate was painted by Jon Reed."),
-            SoftPair("Who painted the gate?", "Apples are cheap in autumn."),
-            SoftPair("Who painted the gate?", "这座大门由安娜粉刷。"),
+            Pair("Who painted the gate?", "The gate was painted by Jon Reed."),
+            Pair("Who painted the gate?", "Apples are cheap in autumn."),
+            Pair("Who painted the gate?", "这座大门由安娜粉刷。"),
         ]
     )
     assert relevant is not None

@@ -15,10 +15,10 @@ import pytest
 from command_line import run_command
 
 from crag_dspy.errors import ArtefactError, ConfigError, TrainingError
+from crag_dspy.evaluator_train.pairs.pair_files import Pair, read_pairs
 from crag_dspy.evaluator_train.training.grader import TrainingResult, train_grader
 from crag_dspy.evaluator_train.training.merge import merge
 from crag_dspy.evaluator_train.training.recipe import Recipe
-from crag_dspy.evaluator_train.training.targets import Target, read_targets
 from crag_dspy.graders import T5Grader
 
 STEPS = {"max_steps": 60, "batch_size": 16, "learning_rate": 1e-2, "precision": "fp32", "evaluate_every": 20}
@@ -33,9 +33,9 @@ def recipe(base: Path, head: str, lora: dict[str, Any] | None = None, **training
 
 
 @pytest.fixture(scope="session")
-def pairs(tiny: Any) -> tuple[list[Target], list[Target]]:
+def pairs(tiny: Any) -> tuple[list[Pair], list[Pair]]:
     train, dev = tiny.make_pairs(600), tiny.make_pairs(100, seed=9)
-    return [Target(*pair) for pair in train], [Target(*pair) for pair in dev]
+    return [Pair(*pair) for pair in train], [Pair(*pair) for pair in dev]
 
 
 @pytest.fixture(scope="session")
@@ -132,7 +132,7 @@ from crag_dspy.evaluator_train.training import fitting
 from crag_dspy.evaluator_train.training import grader as train
 from crag_dspy.evaluator_train.training.merge import merge
 from crag_dspy.evaluator_train.training.recipe import Recipe
-from crag_dspy.evaluator_train.training.targets import read_targets
+from crag_dspy.evaluator_train.pairs.pair_files import read_pairs
 
 saves = 0
 write = fitting.GraderTrainer._save_optimizer_and_scheduler
@@ -145,7 +145,7 @@ def killed_in_the_second_checkpoint(self, folder):
 fitting.GraderTrainer._save_optimizer_and_scheduler = killed_in_the_second_checkpoint
 
 recipe = Recipe.model_validate_json(sys.argv[1])
-train.train_grader(read_targets(sys.argv[2]), read_targets(sys.argv[3]), recipe, sys.argv[4])
+train.train_grader(read_pairs(sys.argv[2], labels="soft"), read_pairs(sys.argv[3], labels="soft"), recipe, sys.argv[4])
 """
 
 
@@ -160,7 +160,7 @@ def test_a_run_killed_while_it_writes_a_checkpoint_resumes_to_the_same_grader(
         write_rows(tmp_path / f"{name}.jsonl", part)
         for name, part in zip(("train", "dev"), pairs, strict=True)
     ]
-    read = [read_targets(file) for file in files]  # as the killed process reads them
+    read = [read_pairs(file, labels="soft") for file in files]  # as the killed process reads them
     whole = train_grader(*read, chosen, tmp_path / "whole")
 
     killed = subprocess.run(
@@ -243,7 +243,7 @@ def test_an_adapter_is_refused_on_another_base_than_the_one_it_was_trained_on(
 
 def test_soft_labels_teach_a_scale(base: Path, pairs: Any, tmp_path: Path) -> None:
     train, dev = pairs
-    soft = [Target(each.question, each.text, 0.2 + 0.6 * each.label) for each in train]
+    soft = [Pair(each.question, each.text, 0.2 + 0.6 * each.label) for each in train]
     result = train_grader(soft, dev, recipe(base, "segments", lora={"r": 16}, max_steps=80), tmp_path / "run")
 
     scores = T5Grader.from_pretrained(result.grader, precision="fp32").score_pairs(
@@ -255,7 +255,7 @@ def test_soft_labels_teach_a_scale(base: Path, pairs: Any, tmp_path: Path) -> No
 
 def test_development_pairs_need_both_labels(base: Path, pairs: Any, tmp_path: Path) -> None:
     train, dev = pairs
-    with pytest.raises(ConfigError, match="both relevant"):
+    with pytest.raises(ConfigError, match="only label 1: relevant and irrelevant"):
         train_grader(
             train, [each for each in dev if each.label == 1], recipe(base, "segments"), tmp_path / "run"
         )
@@ -310,7 +310,7 @@ def test_texts_that_cannot_be_trained_on_whole_are_counted(
     base: Path, pairs: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     train, dev = pairs
-    odd = [*train, Target("which", "the river " * 60, 0), Target("which", "</s>", 0)]
+    odd = [*train, Pair("which", "the river " * 60, 0), Pair("which", "</s>", 0)]
 
     with caplog.at_level("WARNING"):
         train_grader(odd, dev, recipe(base, "segments", max_steps=2, evaluate_every=2), tmp_path / "run")
@@ -319,7 +319,7 @@ def test_texts_that_cannot_be_trained_on_whole_are_counted(
     assert "1 of 602 training texts are longer than max_length=48" in caplog.text
 
 
-def write_rows(path: Path, targets: list[Target]) -> Path:
+def write_rows(path: Path, targets: list[Pair]) -> Path:
     rows = [{"question": t.question, "text": t.text, "label": t.label} for t in targets]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path

@@ -9,10 +9,10 @@ import pytest
 from command_line import run_command
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.evaluator_train.pairs.pair_files import Pair
 from crag_dspy.evaluator_train.training import grader as training
 from crag_dspy.evaluator_train.training import merge as merging
 from crag_dspy.evaluator_train.training.recipe import Recipe
-from crag_dspy.evaluator_train.training.targets import Target
 from crag_dspy.graders import T5Grader
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def run(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "lora": {"r": 4},
         "training": {"max_steps": 10, "learning_rate": 1e-2, "precision": "fp32", "evaluate_every": 10},
     }
-    pairs = [Target(*pair) for pair in tiny.make_pairs(160)]
+    pairs = [Pair(*pair) for pair in tiny.make_pairs(160)]
     training.train_grader(pairs[:120], pairs[120:], Recipe.model_validate(plain), root / "run")
     return root / "run"
 
