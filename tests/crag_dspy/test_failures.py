@@ -1,4 +1,7 @@
-"""DESIGN section 7, row by row and in pairs: sync, async, batch and Evaluate. One question never ends a batch."""
+"""README's table of what happens when things go wrong, row by row and in pairs: sync, async, batch and Evaluate.
+
+One question never ends a batch.
+"""
 
 from __future__ import annotations
 
