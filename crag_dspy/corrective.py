@@ -157,7 +157,7 @@ class CorrectiveRetriever(Saved):
         with trace.timed("grade"):
             try:
                 call = Call(self.grade, question=question, texts=list(texts))
-                return (yield call.within(self.settings.time_limit, trace.warn))
+                return (yield call.within(self.settings.time_limit, trace.told(GRADER)))
             except Exception as error:  # noqa: BLE001 - a grader that is down judges nothing: never CORRECT
                 trace.fault(GRADER, cause_of(error, self), "the grader failed, relevance is unknown")
         return [None] * len(texts)

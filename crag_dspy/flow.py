@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import dspy
 
+from crag_dspy import once
 from crag_dspy.live.notes import notes
 
 Flow = Generator["Call | Together", Any, Any]
@@ -92,18 +93,25 @@ async def _do(wanted: Call | Together) -> Any:
     if isinstance(wanted, Together):
         first, *others = wanted.flows
         # DSPy's settings live in a context variable, which a bare thread would not see.
-        with ThreadPoolExecutor(max(1, len(others)), thread_name_prefix="crag-dspy") as pool:
-            futures = [pool.submit(contextvars.copy_context().run, drive, flow) for flow in others]
-            return [drive(first), *(future.result() for future in futures)]
+        with (
+            once.side_by_side() as one,
+            ThreadPoolExecutor(max(1, len(others)), thread_name_prefix="crag-dspy") as pool,
+        ):
+            futures = [pool.submit(contextvars.copy_context().run, one, drive, flow) for flow in others]
+            return [one(drive, first), *(future.result() for future in futures)]
     with wanted.noting():
-        # A reply that is streamed can be sent on from its caller's own thread only.
-        if wanted.seconds is None or dspy.settings.send_stream is not None:
-            return wanted.part(**wanted.arguments)
-        future = _started(wanted.part, **wanted.arguments)
-        try:
-            return future.result(wanted.seconds)
-        except TimeoutError as error:
-            raise (error if future.done() else wanted.too_late()) from None
+        return once.call(wanted.part, wanted.arguments, lambda: _called(wanted))
+
+
+def _called(wanted: Call) -> Any:
+    # A reply that is streamed can be sent on from its caller's own thread only.
+    if wanted.seconds is None or dspy.settings.send_stream is not None:
+        return wanted.part(**wanted.arguments)
+    future = _started(wanted.part, **wanted.arguments)
+    try:
+        return future.result(wanted.seconds)
+    except TimeoutError as error:
+        raise (error if future.done() else wanted.too_late()) from None
 
 
 async def _ado(wanted: Call | Together) -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from crag_dspy.actions import Action, Thresholds
+from crag_dspy.live.notes import Fault
 from crag_dspy.passages import Passage, Strip
 from crag_dspy.state.plain import Plain
 
@@ -71,6 +72,16 @@ class Trace(Plain):
         """Record that a part did not work: the first cause of each, and a warning with what follows from it."""
         self.faults.setdefault(part, cause)
         self.warn(f"{consequence}: {cause}")
+
+    def told(self, part: str) -> Callable[[str], None]:
+        """What takes the notes of a part: each is a warning, and one that something failed is a fault too."""
+
+        def take(message: str) -> None:
+            self.warn(str(message))
+            if isinstance(message, Fault):
+                self.faults.setdefault(part, str(message))
+
+        return take
 
     def learn(self, warnings: Iterable[str], faults: Mapping[str, str]) -> None:
         """Take over what a part of the work on this question recorded by itself."""

@@ -51,8 +51,11 @@ class Replies(BaseCallback):
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
         if exception is None:
-            with self._lock:
-                self.count += 1
+            self.add(1)
+
+    def add(self, replies: int) -> None:
+        with self._lock:
+            self.count += replies
 
 
 @contextmanager

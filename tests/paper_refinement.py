@@ -11,7 +11,7 @@ from crag_dspy.actions import Action
 from crag_dspy.corrective import CorrectiveRetriever
 from crag_dspy.errors import ConfigError
 from crag_dspy.files.paper import PaperRow
-from crag_dspy.optimize.statistics.intervals import Interval, mean_interval
+from crag_dspy.optimize.statistics.intervals import MeanInterval, mean_interval
 from crag_dspy.passages import Passage
 from crag_dspy.state.plain import Plain
 from crag_dspy.text.matching import contains_answer, token_f1, words
@@ -28,7 +28,7 @@ class Kept(Plain):
         empty: questions for which nothing was kept.
     """
 
-    share: Interval
+    share: MeanInterval
     words: float
     named: float
     empty: int
@@ -43,11 +43,11 @@ class Beside(Plain):
     retrieved_named: float
     theirs: Kept
     ours: Kept | None
-    overlap: Interval | None
+    overlap: MeanInterval | None
 
 
 def refined_beside(
-    rows: Sequence[PaperRow], grader: Any = None, *, level: float = 0.95, seed: int = 0, **settings: Any
+    rows: Sequence[PaperRow], grader: Any = None, *, level: float = 0.95, **settings: Any
 ) -> Beside:
     """Compression of `ref_correct` against the retrieved passages, and our own refinement beside it.
 
@@ -67,15 +67,15 @@ def refined_beside(
     sizes = [sum(len(words(p.text)) for p in row.passages) for row in rows]
     their_texts = [[p.text for p in _segments(row.references["correct"])] for row in rows]
     their_whole = [row.references["correct"] for row in rows]
-    theirs = _kept(rows, their_texts, their_whole, sizes, level, seed)
+    theirs = _kept(rows, their_texts, their_whole, sizes, level)
     ours = overlap = None
     if grader is not None:
         found = [_refined(row, grader, settings) for row in rows]
         our_texts = [[strip.text for strip in each.evidence] for each in found]
-        ours = _kept(rows, our_texts, [each.knowledge for each in found], sizes, level, seed)
+        ours = _kept(rows, our_texts, [each.knowledge for each in found], sizes, level)
         pairs = zip(our_texts, their_texts, strict=True)
         shared = [token_f1(" ".join(mine), [" ".join(other)]) for mine, other in pairs]
-        overlap = mean_interval(shared, level=level, seed=seed)
+        overlap = mean_interval(shared, level=level)
     named = [contains_answer(text, row.topic) for text, row in zip(retrieved, rows, strict=True)]
     return Beside(len(rows), fmean(sizes), fmean(named), theirs, ours, overlap)
 
@@ -108,12 +108,11 @@ def _kept(
     whole: Sequence[str],
     sizes: Sequence[int],
     level: float,
-    seed: int,
 ) -> Kept:
     counts = [sum(len(words(text)) for text in each) for each in texts]
     shares = [count / max(size, 1) for count, size in zip(counts, sizes, strict=True)]
     return Kept(
-        share=mean_interval(shares, level=level, seed=seed),
+        share=mean_interval(shares, level=level),
         words=fmean(counts),
         named=fmean(contains_answer(text, row.topic) for text, row in zip(whole, rows, strict=True)),
         empty=sum(count == 0 for count in counts),

@@ -1,4 +1,4 @@
-"""Which package may import which (DESIGN, section 3), read from the source."""
+"""Which package may import which (CONTRIBUTING.md, "Layout"), read from the source."""
 
 from __future__ import annotations
 

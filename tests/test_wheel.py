@@ -65,7 +65,10 @@ def test_the_wheel_holds_the_files_of_the_folders_and_nothing_else(wheel: Path) 
         f"{target}/{path.relative_to(ROOT / folder).as_posix()}"
         for folder, target in FOLDERS.items()
         for path in (ROOT / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file()
+        and "__pycache__" not in path.parts
+        # How the shipped grader was made: it runs from a checkout.
+        and not path.is_relative_to(ROOT / "evaluator_train" / "mini")
     }
     assert held == expected
 

@@ -8,13 +8,16 @@ import io
 import logging
 import os
 import sys
+import traceback
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import crag_dspy
 from crag_dspy.commands import table
 from crag_dspy.commands.output import answer, note, printable
+from crag_dspy.commands.sealed import seal_network
 from crag_dspy.commands.status import BROKEN_PIPE, INTERRUPTED, OK, WRONG
-from crag_dspy.errors import CragError
+from crag_dspy.errors import CragError, message_of
+from crag_dspy.live.keys import without_keys
 
 if TYPE_CHECKING:
     import argparse
@@ -34,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     debug = "--debug" in arguments
+    seal_network()
     _log_to_stderr(debug)
     try:
         try:
@@ -49,7 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BROKEN_PIPE
     except (CragError, OSError) as error:
         if debug:
-            raise
+            note(without_keys("".join(traceback.format_exception(error)).rstrip()))
+            return WRONG
         note(f"crag-dspy: {_one_line(error)}")
         return WRONG
 
@@ -130,10 +135,10 @@ def _wrong(message: str) -> NoReturn:
 
 
 class Plain(logging.Formatter):
-    """Log lines without what a terminal would obey."""
+    """Log lines without keys, and without what a terminal would obey."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
+        return printable(without_keys(super().format(record)))
 
 
 def _log_to_stderr(debug: bool) -> None:
@@ -145,7 +150,7 @@ def _log_to_stderr(debug: bool) -> None:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return message_of(error) or type(error).__name__
 
 
 if __name__ == "__main__":

@@ -212,6 +212,7 @@ def _compare(
         stop_after=stop_after(args),
         seed=args.seed,
         fresh=args.fresh and (first is not None or not probes_of(args)),  # the probe's answers count
+        by=args.by,
         report=first is None,  # two questions must not take the place of a finished comparison
         **support,
         **_options(args, one, systems, seeds),

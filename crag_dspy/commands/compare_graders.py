@@ -72,6 +72,7 @@ def print_graders(
         stop_after=stop_after(args),
         seed=args.seed,
         fresh=args.fresh,
+        by=args.by,
     )
     tell(args, found)
     return SOME_FAILED if any(one.failures for one in found.graders) else OK

@@ -29,6 +29,8 @@ PROJECT = "crag-dspy"
 EXTRAS = {
     "local": "the demo and work without a key: a language model and an embedder in this process",
     "train": "training, calibrating and benchmarking graders, and MIPROv2",
+    "teachers": "the teacher of the shipped grader",
+    "datasets": "public datasets by their names on Hugging Face",
     "langchain": "retrievers of LangChain",
     "llama-index": "retrievers of LlamaIndex",
 }

@@ -73,8 +73,8 @@ def stop_after(args: argparse.Namespace) -> int | None:
     return args.stop_after or None
 
 
-def add_question_arguments(parser: argparse.ArgumentParser, split: str = "dev") -> None:
-    """QUESTIONS, --split, --lang, --limit."""
+def add_question_arguments(parser: argparse.ArgumentParser, split: str = "dev", *, by: bool = False) -> None:
+    """QUESTIONS, --split, --lang, --limit, and --by where results have intervals."""
     group = parser.add_argument_group("questions")
     group.add_argument(
         "questions",
@@ -88,6 +88,12 @@ def add_question_arguments(parser: argparse.ArgumentParser, split: str = "dev") 
     )
     group.add_argument("--lang", metavar="LANG", help="of the sample's questions: en, zh; default: all")
     group.add_argument("--limit", type=int, metavar="N", help="the first N questions")
+    if by:
+        group.add_argument(
+            "--by",
+            metavar="FIELD",
+            help="of the questions: those with the same are not independent (default: document, relevant_ids, ...)",
+        )
     parser.set_defaults(sample_split=split)
 
 

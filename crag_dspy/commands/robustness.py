@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure; returns 0, and 1 when some questions failed and count as failures."""
-    from crag_dspy.optimize.comparison.curves import PLOT, Curves
+    from crag_dspy.optimize.comparison.curves import PLOT, RobustnessCurves
 
     examples, metric, probe = read_questions(args), read_metric(args), probes_of(args)
 
@@ -76,13 +76,14 @@ def run(args: argparse.Namespace) -> int:
             decoys=args.decoys,
             seed=args.seed,
             run=args.run,
+            by=args.by,
         )
         options = {"count_tokens": count, "threads": args.threads, "stop_after": stop_after(args)}
         if probe:
             plan.ask(metric, first=probe, fresh=args.fresh, **options)
         if not tell_estimates(args, [("", _estimate(plan, args))]):
             return 0
-        curves: Curves | None = plan.ask(metric, fresh=args.fresh and not probe, **options)
+        curves: RobustnessCurves | None = plan.ask(metric, fresh=args.fresh and not probe, **options)
     if curves is not None:
         tell(args, curves)
     kept_in(args.run, PLOT)

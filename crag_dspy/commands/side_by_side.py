@@ -28,7 +28,7 @@ PROBES = 2
 
 def add_arguments(parser: argparse.ArgumentParser, systems: Sequence[str], run: str, seeded: str) -> Any:
     """Everything that both have; returns the group of the command's own."""
-    add_question_arguments(parser, split="dev")
+    add_question_arguments(parser, split="dev", by=True)
     add_program_arguments(parser)
     add_metric_arguments(parser)
     add_paying_arguments(parser)

@@ -24,7 +24,7 @@ from crag_dspy.commands.options import (
     stop_after,
     stop_argument,
 )
-from crag_dspy.commands.output import answer, answer_json, kept_in, note, show_table, tell
+from crag_dspy.commands.output import kept_in, note, show_table, tell
 from crag_dspy.commands.paying import add_paying_arguments, paying
 from crag_dspy.commands.status import OK, SOME_FAILED
 from crag_dspy.errors import ConfigError
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crag_dspy.optimize.thresholds.frontier import FrontierPoint
-    from crag_dspy.optimize.thresholds.settings_grid import Grid
 
 EXAMPLE = "crag-dspy thresholds dev.jsonl --config crag.toml --price-search 0.05 --out crag.json"
 RUN = "runs/thresholds"
@@ -41,14 +40,14 @@ _SHOWN = 12  # points of the frontier
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_question_arguments(parser, split="dev")
+    add_question_arguments(parser, split="dev", by=True)
     add_program_arguments(parser)
     add_metric_arguments(parser)
     add_paying_arguments(parser)
     group = parser.add_argument_group("search")
     group.add_argument("--policy", choices=("max", "vote"), help="default: the program's")
     group.add_argument("--folds", type=int, default=5, metavar="N", help="of the cross-validated estimate")
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="of folds and intervals")
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="of folds and tests")
     group.add_argument(
         "--grid",
         action="append",
@@ -82,11 +81,14 @@ def run(args: argparse.Namespace) -> int:
         "threads": args.threads,
         "fresh": args.fresh,
         "stop_after": stop_after(args),
+        "folds": args.folds,
+        "seed": args.seed,
+        "by": args.by,
     }
     with opened_program(args) as program, paying(args):
         if axes:
             gridded = grid(program, examples, metric, axes, **common)
-            answer_json(gridded.to_json()) if args.json else _show_grid(gridded)
+            tell(args, gridded)
             best, failures = gridded.program, gridded.failures
         else:
             found = search_thresholds(
@@ -94,8 +96,6 @@ def run(args: argparse.Namespace) -> int:
                 examples,
                 metric,
                 policy=args.policy,
-                folds=args.folds,
-                seed=args.seed,
                 config=recorded(args),
                 **common,
             )
@@ -152,15 +152,3 @@ def _show_frontier(points: Sequence[FrontierPoint], questions: int, metric: str)
     ]
     title = f"{metric} bought by web searches (best for each number of them)"
     show_table(("searches", "value", "upper", "lower"), rows, title)
-
-
-def _show_grid(found: Grid) -> None:
-    first, second = found.names
-    rows = [
-        (str(value), *("-" if cell is None else f"{cell.value:.3f} ({cell.searches})" for cell in row))
-        for value, row in zip(found.rows, found.cells, strict=True)
-    ]
-    title = f"{found.metric} by {first} (down) and {second} (across); in brackets the questions that search"
-    show_table((first, *map(str, found.columns)), rows, title)
-    best = ", ".join(f"{name} {value}" for name, value in zip(found.names, found.best, strict=True))
-    answer(f"best: {best}; runs of the program: {found.runs} ({found.runs_now} now), failed {found.failures}")

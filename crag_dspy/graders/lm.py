@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import dspy
+from dspy.utils.exceptions import AdapterParseError
 
 from crag_dspy.errors import ConfigError, GraderError, cause_of
 from crag_dspy.graders.scale import EMPTY_SCORE
-from crag_dspy.live.notes import note
+from crag_dspy.live.notes import Fault, note
 from crag_dspy.signatures.grade import GradeRelevance
 from crag_dspy.state.arguments import check_whole
 from crag_dspy.text.replies import read_relevance
@@ -80,9 +81,13 @@ class LMGrader(dspy.Module):
             first = failures[0]
             raise GraderError(f"the language model failed on every text: {cause_of(first, self)}") from first
         if failures:
-            note(
-                f"grader {self.name} failed on {len(failures)} of {len(asked)} texts: {cause_of(failures[0], self)}"
+            # A reply that cannot be parsed is what the model has to say; a call that fails is not.
+            down = [failure for failure in failures if not isinstance(failure, AdapterParseError)]
+            told = (
+                f"grader {self.name} failed on {len(failures)} of {len(asked)} texts: "
+                f"{cause_of((down or failures)[0], self)}"
             )
+            note(Fault(told) if down else told)
         scores = {
             text: None if isinstance(reply, Exception) else read_relevance(reply)
             for text, reply in zip(asked, replies, strict=True)

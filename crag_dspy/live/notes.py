@@ -18,6 +18,12 @@ _collecting: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar(
 )
 
 
+class Fault(str):
+    """A note of something that failed, as a call to a service does: no property of what the part was asked about."""
+
+    __slots__ = ()
+
+
 def note(message: str) -> None:
     """Tell whoever asked; the same message once."""
     told = _collecting.get()

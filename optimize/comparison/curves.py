@@ -22,26 +22,28 @@ RESULT, POINTS, PLOT = "robustness.json", "robustness.csv", "robustness.svg"
 
 
 @dataclass(frozen=True)
-class Curves(Plain):
+class RobustnessCurves(Plain):
     """Rows of all systems at every rate of removal and every number of decoys.
 
     left_out: share of the questions' answering passages that are left out, at every rate.
+    note: what the intervals are over.
     """
 
-    SHOWN: ClassVar[str] = "metric questions kept"
+    SHOWN: ClassVar[str] = "metric questions kept note"
 
     metric: str
     questions: int
     removal: Mapping[float, Sequence[System]]
     decoys: Mapping[int, Sequence[System]]
     left_out: Mapping[float, float]
+    note: str = ""
 
     def __str__(self) -> str:
         blocks = [f"{self.metric} on {self.questions} questions"]
         for title, points in (("left out", self.removal), ("decoys", self.decoys)):
             if points:
                 blocks.append("\n".join(lined_up(_rows(title, points))))
-        return "\n\n".join([*blocks, *self.kept_lines(), *self.failure_lines()])
+        return "\n\n".join([*blocks, *self.notes(), *self.failure_lines()])
 
     def failure_lines(self) -> list[str]:
         """Which systems failed on some questions, and where."""
@@ -56,13 +58,14 @@ class Curves(Plain):
             return []
         return [f"failed: {', '.join(failed)}; they count as not right, and are asked again the next time"]
 
-    def kept_lines(self) -> list[str]:
-        """How much of its quality each system keeps at the highest rate."""
+    def notes(self) -> list[str]:
+        """How much of its quality each system keeps at the highest rate, and what the intervals are over."""
+        notes = [self.note] if self.note else []
         kept = {name: value for name, value in self.kept.items() if value is not None}
         if not kept:
-            return []
+            return notes
         shown = ", ".join(f"{name} {value:.0%}" for name, value in kept.items())
-        return [f"kept at {max(self.removal):g} of the quality at {min(self.removal):g}: {shown}"]
+        return [f"kept at {max(self.removal):g} of the quality at {min(self.removal):g}: {shown}", *notes]
 
     @property
     def kept(self) -> dict[str, float | None]:
@@ -80,7 +83,7 @@ class Curves(Plain):
         for title, points in (("left out", self.removal), ("decoys", self.decoys)):
             if points:
                 parts.append(markdown_table(_rows(title, points)))
-        return "\n\n".join([*parts, *self.kept_lines(), *self.failure_lines()])
+        return "\n\n".join([*parts, *self.notes(), *self.failure_lines()])
 
     def to_json(self) -> dict[str, Any]:
         def points(of: Mapping[Any, Any], name: str) -> list[dict[str, Any]]:
@@ -118,12 +121,12 @@ class Curves(Plain):
 _MORE = ("coverage", "hallucination", "abstained", "context_tokens", "searches", "failures")
 
 
-def write_curves(curves: Curves, folder: Path) -> None:
+def write_curves(curves: RobustnessCurves, folder: Path) -> None:
     """As JSON, as CSV and as a plot."""
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / RESULT, pretty(curves.to_json()))
     write_whole(folder / POINTS, curves.to_csv())
-    write_whole(folder / PLOT, curve_plot(curves))
+    write_whole(folder / PLOT, curve_plot(curves.metric, curves.questions, curves.removal, curves.decoys))
 
 
 def _rows(title: str, points: Mapping[Any, Sequence[System]]) -> list[list[str]]:

@@ -23,6 +23,7 @@ from crag_dspy.corrective import CorrectiveRetriever, titled
 from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.optimize.comparison.comparing import folder_of
 from crag_dspy.optimize.metrics.answers import action_accuracy
+from crag_dspy.optimize.questions.groups import By, groups_of
 from crag_dspy.optimize.report.lines import lined_up, markdown_table
 from crag_dspy.optimize.runs.asking import paid_for
 from crag_dspy.optimize.runs.checks import check_devset
@@ -30,12 +31,9 @@ from crag_dspy.optimize.runs.failing import IN_A_ROW, InARow
 from crag_dspy.optimize.runs.fingerprints import devset_digest, example_key, program_identity
 from crag_dspy.optimize.runs.folder import METRICS, Run, pretty
 from crag_dspy.optimize.runs.pool import run_each
-from crag_dspy.optimize.statistics.intervals import (
-    Interval,
-    PairedDifference,
-    mean_interval,
-    paired_difference,
-)
+from crag_dspy.optimize.statistics.differences import PairedDifference, paired_difference
+from crag_dspy.optimize.statistics.intervals import MeanInterval, mean_interval
+from crag_dspy.optimize.statistics.wording import told_groups
 from crag_dspy.optimize.thresholds.exact import best_thresholds
 from crag_dspy.state.files import write_whole
 from crag_dspy.state.plain import Plain, plain
@@ -70,7 +68,7 @@ class GraderActions(Plain):
     name: str
     thresholds: Thresholds
     tuned: bool
-    accuracy: Interval
+    accuracy: MeanInterval
     change: PairedDifference | None
     strict: float
     actions: Mapping[str, int]
@@ -88,21 +86,22 @@ class GraderActions(Plain):
 class GraderComparison(Plain):
     """All graders; `relevant` of the `questions` have a passage that answers."""
 
-    SHOWN: ClassVar[str] = "questions relevant graders"
+    SHOWN: ClassVar[str] = "questions relevant note graders"
 
     graders: Sequence[GraderActions]
     questions: int
     relevant: int
+    note: str = ""
 
     def __str__(self) -> str:
-        return "\n".join([self.title, *lined_up(self._rows())])
+        return "\n".join([self.title, *lined_up(self._rows()), self.note])
 
     @property
     def title(self) -> str:
         return f"accuracy of the triggered action on {self.questions} questions; the passages of {self.relevant} answer"
 
     def markdown(self) -> str:
-        return f"{self.title}.\n\n{markdown_table(self._rows())}"
+        return f"{self.title}; {self.note}.\n\n{markdown_table(self._rows())}"
 
     def _rows(self) -> list[list[str]]:
         return [_HEADER, *(_cells(one) for one in self.graders)]
@@ -126,7 +125,7 @@ def _cells(one: GraderActions) -> list[str]:
     return [
         one.name,
         str(one.accuracy),
-        "-" if change is None else f"{change.difference:+.3f} [{change.low:+.3f}, {change.high:+.3f}]",
+        "-" if change is None else str(change),
         f"{one.strict:.1%}",
         "/".join(str(one.actions.get(action.value, 0)) for action in _ORDER),
         "-" if one.separation is None else f"{one.separation:.3f}",
@@ -152,6 +151,7 @@ def compare_graders(
     level: float = 0.95,
     progress: bool | None = None,
     fresh: bool = False,
+    by: By | None = None,
 ) -> GraderComparison:
     """Grade the passages of every question with every grader, and decide.
 
@@ -163,6 +163,7 @@ def compare_graders(
             for that. Without them a grader has those it suggests.
         run: a folder with one run a grader: a comparison that was interrupted goes on.
         stop_after: so many questions in a row on which a grader or retrieval raises end the comparison; None: none do.
+        by: what tells which questions belong together, see `groups_of`.
 
     Raises:
         ConfigError: no grader, or questions that do not say what is relevant; before any is graded.
@@ -171,7 +172,7 @@ def compare_graders(
         raise ConfigError("graders is empty: pass name -> grader")
     for given, examples in (("devset", devset), ("tune_on", tune_on or devset)):
         _check(given, examples)
-    policy = crag.settings.policy
+    policy, groups = crag.settings.policy, groups_of(devset, by)
     found: list[GraderActions] = []
     first: list[float] | None = None
     rows: list[dict[str, Any]] = []
@@ -190,10 +191,11 @@ def compare_graders(
             tuning = None if folder is None else folder / TUNING
             same = tune_on is devset  # graded already, which may have cost LM calls
             cuts = _best(rows if same else _graded(parts, tune_on, run=tuning, **options), policy) or cuts
-        one, right = _judged(name, rows, cuts, tune_on is not None, policy, first, level, seed)
+        one, right = _judged(name, rows, cuts, tune_on is not None, policy, first, groups, level, seed)
         found.append(one)
         first = first or right
-    compared = GraderComparison(found, len(devset), sum(row["right"]["correct"] == 1 for row in rows))
+    relevant = sum(row["right"]["correct"] == 1 for row in rows)
+    compared = GraderComparison(found, len(devset), relevant, told_groups(len(devset), groups))
     if run is not None:
         write_whole(Path(run).expanduser() / METRICS, pretty(compared.to_json()))
     return compared
@@ -307,6 +309,7 @@ def _judged(
     tuned: bool,
     policy: Policy,
     first: Sequence[float] | None,
+    groups: Sequence[str] | None,
     level: float,
     seed: int,
 ) -> tuple[GraderActions, list[float]]:
@@ -320,8 +323,8 @@ def _judged(
             name=name,
             thresholds=cuts,
             tuned=tuned,
-            accuracy=mean_interval(right, level=level, seed=seed),
-            change=None if first is None else paired_difference(first, right, level=level, seed=seed),
+            accuracy=mean_interval(right, groups, level=level),
+            change=None if first is None else paired_difference(first, right, groups, level=level, seed=seed),
             strict=sum(value == 1 for value in right) / len(right),
             actions=dict(Counter(action.value for action in taken if action is not None)),
             separation=_separation(graded),

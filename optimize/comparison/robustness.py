@@ -22,15 +22,17 @@ from crag_dspy.optimize.comparison.changed_retrieval import (
     with_changed_retrieval,
 )
 from crag_dspy.optimize.comparison.comparing import folder_of, measures_of, rows_of_systems
-from crag_dspy.optimize.comparison.curves import Curves, write_curves
+from crag_dspy.optimize.comparison.curves import RobustnessCurves, write_curves
 from crag_dspy.optimize.comparison.estimating import CompareEstimate, estimate_comparison
 from crag_dspy.optimize.comparison.systems import systems_of
 from crag_dspy.optimize.metrics.measures import CountTokens, unsupported
 from crag_dspy.optimize.metrics.objective import metric_name
+from crag_dspy.optimize.questions.groups import By, groups_of
 from crag_dspy.optimize.runs.checks import check_devset
 from crag_dspy.optimize.runs.evaluation import Evaluation, evaluate
 from crag_dspy.optimize.runs.failing import IN_A_ROW
 from crag_dspy.optimize.runs.fingerprints import example_key
+from crag_dspy.optimize.statistics.wording import told_groups
 from crag_dspy.state.arguments import check_number, check_whole
 
 if TYPE_CHECKING:
@@ -52,8 +54,9 @@ class Robustness:
         devset: questions with `relevant_ids` or answers.
         rates: of removal, each in [0, 1].
         decoys: numbers of passages to add, each at least 1.
-        seed: of what is left out and where decoys stand, and of the intervals.
+        seed: of what is left out and where decoys stand, and of the tests.
         run: a folder: what is there is not asked again.
+        by: what tells which questions belong together, see `groups_of`; intervals are over these groups.
 
     Raises:
         ConfigError: no rate, one out of range, or a bad devset.
@@ -70,8 +73,10 @@ class Robustness:
         decoys: Sequence[int] = (),
         seed: int = 0,
         run: str | Path | None = None,
+        by: By | None = None,
     ) -> None:
         _check(devset, rates, decoys)
+        self.by, self.groups = by, groups_of(devset, by)
         self.devset, self.rates, self.seed = devset, sorted(set(rates)), seed
         self.run = None if run is None else Path(run).expanduser()
         source = crag.corrective.retrieve.part
@@ -135,7 +140,7 @@ class Robustness:
         fresh: bool = False,
         level: float = 0.95,
         first: int | None = None,
-    ) -> Curves | None:
+    ) -> RobustnessCurves | None:
         """Make the runs that are missing, and the curves.
 
         Args:
@@ -158,6 +163,7 @@ class Robustness:
                     progress=progress,
                     fresh=fresh,
                     config={"system": name, "decoys": count},
+                    by=self.by,
                 )
                 for name, program in systems.items()
             }
@@ -169,7 +175,8 @@ class Robustness:
         for count, each in answers.items() if len(answers) > 1 else ():
             whole = {name: [_chosen(done, self.whole)] for name, done in each.items()}
             decoys[count] = rows_of_systems(whole, judged, level)
-        curves = Curves(judged, len(self.devset), removal, decoys, self.left_out)
+        note = told_groups(len(self.devset), self.groups)
+        curves = RobustnessCurves(judged, len(self.devset), removal, decoys, self.left_out, note)
         if self.run is not None:
             write_curves(curves, self.run)
         return curves
@@ -224,9 +231,8 @@ def _place(count: int) -> str:
 
 
 def _chosen(done: Evaluation, examples: Sequence[dspy.Example]) -> Evaluation:
-    rows = {row["key"]: row for row in done.rows}
-    chosen = [rows[example_key(example)] for example in examples]
-    return Evaluation(chosen, done.metrics, done.seed, done.answered_now, done.identity)
+    places = {row["key"]: place for place, row in enumerate(done.rows)}
+    return done.chosen([places[example_key(example)] for example in examples])
 
 
 def _check(devset: Sequence[dspy.Example], rates: Sequence[float], decoys: Sequence[int]) -> None:

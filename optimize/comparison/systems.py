@@ -12,15 +12,8 @@ from crag_dspy.crag import CRAG
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.comparison.ablations import GRADERS, NAMES, ablated, ablations, with_grader
 
-SYSTEMS = ("none", "rag", "crag", "selfrag", "selfcrag")
-GROUPS = ("ablations", "graders")
 SLOW = ("SelfRAG", "SelfCRAG")  # by name: many LM calls a question
 _RAG_OF = "rag:"  # rag:5 reads five passages
-
-
-def system_names() -> list[str]:
-    """Every name that `systems_of` takes, but for "rag:N"."""
-    return [*SYSTEMS, *GROUPS, *(_dashed(name) for name in (*NAMES, *GRADERS))]
 
 
 def systems_of(

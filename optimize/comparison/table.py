@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from crag_dspy.actions import Action
 from crag_dspy.optimize.report.lines import lined_up, markdown_table
+from crag_dspy.optimize.statistics.wording import shown_p, told_power
 from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
     from crag_dspy.optimize.runs.evaluation import Evaluation
-    from crag_dspy.optimize.statistics.intervals import Interval, PairedDifference
+    from crag_dspy.optimize.statistics.differences import PairedDifference
+    from crag_dspy.optimize.statistics.intervals import MeanInterval
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class System(Plain):
     fail (with a difference: in neither system), and None when all did.
 
     Attributes:
-        quality: right answers: the mean of the metric, with its bootstrap interval. Where no document answers a
+        quality: right answers: the mean of the metric, with its interval. Where no document answers a
             question, declining is right.
         answerable: the same over the questions that a document answers: the paper's accuracy, for which an
             abstention is wrong. None when there are no such questions.
@@ -42,16 +44,17 @@ class System(Plain):
         cached: of the lm_calls, those that DSPy's cache answered; their tokens and seconds are not counted.
         failures: questions that failed, over all seeds; they are not right, and neither covered, hallucinated nor
             declined. The same comparison asks them again.
+        p_holm: the p-value of `change`, raised for being one of several comparisons with the first system (Holm).
     """
 
     name: str
-    quality: Interval
+    quality: MeanInterval
     change: PairedDifference | None
-    answerable: Interval | None
+    answerable: MeanInterval | None
     answerable_change: PairedDifference | None
-    coverage: Interval
+    coverage: MeanInterval
     coverage_change: PairedDifference | None
-    hallucination: Interval | None
+    hallucination: MeanInterval | None
     hallucination_change: PairedDifference | None
     abstained: float | None
     declined_rightly: float | None
@@ -66,6 +69,19 @@ class System(Plain):
     seconds: float
     cached: float
     failures: int
+    p_holm: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Whether its quality differs from the first system's beyond noise: "better", "worse", "not better" or ""."""
+        if self.change is None or self.p_holm is None:
+            return ""
+        if self.p_holm > 1 - self.change.level or self.change.low <= 0 <= self.change.high:
+            return "not better"
+        return "better" if self.change.low > 0 else "worse"
+
+    def to_json(self) -> dict[str, Any]:
+        return {**super().to_json(), "verdict": self.verdict}
 
 
 @dataclass(frozen=True)
@@ -73,10 +89,10 @@ class Comparison(Plain):
     """A row a system. `evaluations` has every question of each, in the order of the questions, for the first seed.
 
     `few` compares all systems on the first questions alone, when some system was asked no more than these; `systems`
-    then has only those that were asked all.
+    then has only those that were asked all. `note` says what the intervals are over.
     """
 
-    SHOWN: ClassVar[str] = "metric questions unanswerable unit seeds systems few"
+    SHOWN: ClassVar[str] = "metric questions unanswerable unit seeds note systems few"
 
     metric: str
     questions: int
@@ -86,7 +102,7 @@ class Comparison(Plain):
     unit: str
     seeds: Sequence[int] = (0,)
     few: Comparison | None = None
-    name: str = field(default="", compare=False)
+    note: str = ""
 
     @property
     def failures(self) -> int:
@@ -120,15 +136,21 @@ class Comparison(Plain):
             parts.append(self.few.markdown())
         return "\n\n".join(parts)
 
-    def _notes(self) -> list[str]:
-        return [note for note in (self._failure_note(), self._cache_note()) if note]
-
     def _failure_note(self) -> str:
         failed = ", ".join(f"{one.name} {one.failures}" for one in self.systems if one.failures)
         return failed and (
             f"failed: {failed}; these questions count as not right, hallucination and abstention are of the others; "
             "run the same again to ask them again"
         )
+
+    def _notes(self) -> list[str]:
+        """What figures are over, what p-values are, who is not shown to be better, what failed or is not counted."""
+        others = [one for one in self.systems if one.change is not None]
+        notes = [self.note, _HOLM.format(len(others)) if len(others) > 1 else ""]
+        for one in others:
+            if one.change is not None and one.verdict == "not better":
+                notes.append(f"not shown to be better: {one.name}; {told_power(one.change)}")
+        return [note for note in [*notes, self._failure_note(), self._cache_note()] if note]
 
     def _cache_note(self) -> str:
         """Whose seconds are too few, when some replies took none."""
@@ -139,8 +161,10 @@ class Comparison(Plain):
         return f"seconds lack the replies that came from DSPy's cache ({told}): measure with cache=False"
 
     def _tables(self) -> list[tuple[list[str], list[list[str]]]]:
+        several = sum(system.change is not None for system in self.systems) > 1
+        header = [("p (Holm)" if several and name == "p" else name) for name in _ANSWERS]
         return [
-            (_ANSWERS, [_answers(system) for system in self.systems]),
+            (header, [_answers(system) for system in self.systems]),
             (_COSTS, [_costs(system) for system in self.systems]),
         ]
 
@@ -167,12 +191,13 @@ _COSTS = [
     "seconds",
     "unsupported answers",
 ]
+_HOLM = "the p-values are raised for {} comparisons with one system (Holm): below 0.05 is a 5% risk of any false one"
 _ORDER = (Action.CORRECT, Action.INCORRECT, Action.AMBIGUOUS)
 
 
 def _answers(system: System) -> list[str]:
     change = system.change
-    p = "-" if change is None else f"{change.p_value:.3f}" if change.p_value >= 0.001 else "<0.001"
+    p = "-" if system.p_holm is None else shown_p(system.p_holm).removeprefix("= ")
     return [
         system.name,
         str(system.quality),
@@ -206,7 +231,7 @@ def _costs(system: System) -> list[str]:
 
 
 def _difference(change: PairedDifference | None) -> str:
-    return "-" if change is None else f"{change.difference:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
+    return "-" if change is None else str(change)
 
 
 def _relative(system: System, name: str) -> str:

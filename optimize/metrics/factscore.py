@@ -21,7 +21,7 @@ from crag_dspy.optimize.metrics.feedback import listed
 from crag_dspy.optimize.metrics.observed import abstained, answer_of, failure_of, field_of
 from crag_dspy.optimize.metrics.score import Score
 from crag_dspy.optimize.runs.evaluation import Evaluation
-from crag_dspy.optimize.statistics.intervals import Interval, mean_interval
+from crag_dspy.optimize.statistics.intervals import MeanInterval, mean_interval
 from crag_dspy.passages import as_passages
 from crag_dspy.retrievers.adapt import as_retriever
 from crag_dspy.retrievers.chunking import chunk
@@ -122,7 +122,7 @@ class FactSummary(Plain):
 
     SHOWN: ClassVar[str] = "score responded questions respondent_ratio failed"
 
-    score: Interval | None
+    score: MeanInterval | None
     responded: int
     questions: int
     failed: int = 0
@@ -140,7 +140,7 @@ class FactSummary(Plain):
 
 
 def fact_summary(
-    scores: Evaluation | Iterable[Score], metric: str = "factscore", *, level: float = 0.95, seed: int = 0
+    scores: Evaluation | Iterable[Score], metric: str = "factscore", *, level: float = 0.95
 ) -> FactSummary:
     """The mean over the questions that were responded to, and how many were.
 
@@ -169,7 +169,7 @@ def fact_summary(
             "there are no scores to sum up" + (f": {failed} questions failed" if failed else "")
         )
     answered = [value for value, silent in pairs if not silent]
-    interval = mean_interval(answered, level=level, seed=seed) if answered else None
+    interval = mean_interval(answered, level=level) if answered else None
     return FactSummary(interval, len(answered), len(pairs), failed)
 
 

@@ -74,7 +74,7 @@ def alternated(job: CompileJob, run: Run) -> dspy.Module | None:
         if found is not None:
             row |= {"thresholds": found.best.to_json(), "value_before": found.value_before}
             if found.best.value > found.value_before + _STEP:
-                current, moved = with_models_of(found.program, current), True
+                current, moved = with_models_of(found.candidate, current), True
                 best = _chosen(job, current) or best
         run.append({**row, "moved": moved})
         changed = changed or moved

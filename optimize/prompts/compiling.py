@@ -27,7 +27,9 @@ from crag_dspy.optimize.prompts.judging import judged
 from crag_dspy.optimize.prompts.optimizing import optimized
 from crag_dspy.optimize.report.page import write_report
 from crag_dspy.optimize.runs.cap import capped
-from crag_dspy.optimize.statistics.intervals import Interval, PairedDifference
+from crag_dspy.optimize.statistics.differences import PairedDifference
+from crag_dspy.optimize.statistics.intervals import MeanInterval
+from crag_dspy.optimize.statistics.wording import shown_p, told_power
 from crag_dspy.state.plain import Plain
 
 
@@ -39,7 +41,7 @@ class Compiled(Plain):
         program: the one to use: the new one when it is better beyond noise, else the one that was given.
         candidate: the new one in either case; None when the optimizer produced none.
         improved: whether `program` is the new one.
-        before, after: held-out quality, a mean with its bootstrap interval. `after` is None without a candidate.
+        before, after: held-out quality, a mean with its interval. `after` is None without a candidate.
         change: the paired comparison of the two, on the same questions.
         lm_calls: made in all, by what they were for. Replies from DSPy's cache are not counted.
         notes: what a reader of the result should know.
@@ -52,8 +54,8 @@ class Compiled(Plain):
     program: dspy.Module
     candidate: dspy.Module | None
     improved: bool
-    before: Interval
-    after: Interval | None
+    before: MeanInterval
+    after: MeanInterval | None
     change: PairedDifference | None
     estimate: Estimate
     lm_calls: Mapping[str, int]
@@ -68,12 +70,10 @@ class Compiled(Plain):
         if self.change is None or self.after is None:
             return "There is no new program: the old one is kept."
         moved = f"{self.change.difference:+.3f} [{self.change.low:+.3f}, {self.change.high:+.3f}]"
-        told = (
-            f"{moved}, p = {self.change.p_value:.3f}, {self.change.better} better, {self.change.worse} worse"
-        )
+        told = f"{moved}, p {shown_p(self.change.p_value)}, {self.change.better} better, {self.change.worse} worse"
         if self.improved:
             return f"Better beyond noise ({told}): the new program is kept."
-        return f"Not better beyond noise ({told}): the old program is kept."
+        return f"Not better beyond noise ({told}; {told_power(self.change)}): the old program is kept."
 
     def __str__(self) -> str:
         lines = [

@@ -88,7 +88,7 @@ def _plans(optimizer: str, task: Assignment) -> Iterator[Plan]:
     check_optimizer(optimizer)
     name, entry = entry_of(optimizer) or ("", OPTIMIZERS["bootstrap"])
     if name == "mipro" and importlib.util.find_spec("optuna") is None:
-        raise MissingPackageError("optimizer 'mipro' needs optuna: pip install optuna")
+        raise MissingPackageError("optimizer 'mipro' needs optuna: pip install '.[train]'")
     _check_options(entry, task.options)
     if not task.train or (entry.chooses and not task.val):
         raise ConfigError(

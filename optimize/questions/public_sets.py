@@ -104,7 +104,7 @@ def from_hugging_face(name: str, split: str | None, labelled: bool) -> Iterator[
         library = importlib.import_module("datasets")
     except ImportError as error:
         raise ConfigError(
-            f"loading {name!r} by name needs the datasets package (pip install datasets); or pass a path"
+            f'loading {name!r} by name needs the datasets package (pip install ".[datasets]"); or pass a path'
         ) from error
     try:
         rows = library.load_dataset(

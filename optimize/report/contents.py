@@ -75,11 +75,17 @@ def _outcomes(path: Path) -> Row:
         "prices": prices.to_json(),
         "summary": metrics,
         "policy": metrics.get("policy", "max"),
-        "thresholds": {name: metrics[name] for name in ("upper", "lower") if name in metrics},
+        "thresholds": _kept(metrics),
         "optima": _optima(questions),
         "questions": questions,
         "passages": passages.known,
     }
+
+
+def _kept(metrics: Mapping[str, Any]) -> Row:
+    """The thresholds that the program has; a run from before these could be the old ones names the optimum alone."""
+    kept = metrics.get("kept", metrics)
+    return {name: kept[name] for name in ("upper", "lower") if name in kept}
 
 
 def _compiled(path: Path) -> Row:

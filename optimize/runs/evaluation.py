@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.metrics.costs import Cost
 from crag_dspy.optimize.metrics.score import Metric
+from crag_dspy.optimize.questions.groups import By, groups_of
 from crag_dspy.optimize.runs.asking import ask_program, described, judge_answer, paid_for
 from crag_dspy.optimize.runs.checks import Metrics, check_devset, named_metrics
 from crag_dspy.optimize.runs.failing import IN_A_ROW, InARow, failure_in
@@ -26,12 +27,8 @@ from crag_dspy.optimize.runs.fingerprints import (
 )
 from crag_dspy.optimize.runs.folder import METRICS, Run
 from crag_dspy.optimize.runs.pool import run_each
-from crag_dspy.optimize.statistics.intervals import (
-    Interval,
-    PairedDifference,
-    mean_interval,
-    paired_difference,
-)
+from crag_dspy.optimize.statistics.differences import PairedDifference, paired_difference
+from crag_dspy.optimize.statistics.intervals import MeanInterval, mean_interval
 from crag_dspy.state.plain import plain
 
 if TYPE_CHECKING:
@@ -47,6 +44,7 @@ class Evaluation:
     A row has `key`, `question`, `answers`, `answer`, `failed` (what the program said of itself), `action`, `grounded`,
     `scores` and `feedback` by metric, `cost`, `warnings`, `error` (why this is no result; None when all went well) and
     `trace` (None unless traces were kept).
+    `groups`: for each question, what it belongs to; None where no question says. Intervals are over groups.
     """
 
     rows: list[dict[str, Any]]
@@ -54,6 +52,7 @@ class Evaluation:
     seed: int = 0
     answered_now: int = 0
     identity: Mapping[str, str] = field(default_factory=dict, repr=False)
+    groups: Sequence[str] | None = field(default=None, repr=False)
 
     @property
     def score(self) -> float:
@@ -65,9 +64,14 @@ class Evaluation:
         name = self._name(metric)
         return [float(row["scores"][name]) for row in self.rows]
 
-    def interval(self, metric: str | None = None, level: float = 0.95) -> Interval:
-        """The mean of a metric with its bootstrap interval."""
-        return mean_interval(self.scores(metric), level=level, seed=self.seed)
+    def interval(self, metric: str | None = None, level: float = 0.95) -> MeanInterval:
+        """The mean of a metric with its interval."""
+        return mean_interval(self.scores(metric), self.groups, level=level)
+
+    def chosen(self, places: Sequence[int]) -> Evaluation:
+        """The questions at these places alone."""
+        groups = None if self.groups is None else [self.groups[i] for i in places]
+        return replace(self, rows=[self.rows[i] for i in places], groups=groups)
 
     def compared_with(
         self, before: Evaluation, metric: str | None = None, level: float = 0.95
@@ -81,7 +85,9 @@ class Evaluation:
                 f"a paired comparison needs the same questions, got {len(before.rows)} before and {len(keys)} after, "
                 f"{len(set(keys) & set(old))} of them the same"
             )
-        return paired_difference([old[key] for key in keys], self.scores(name), level=level, seed=self.seed)
+        return paired_difference(
+            [old[key] for key in keys], self.scores(name), self.groups, level=level, seed=self.seed
+        )
 
     @property
     def cost(self) -> Cost:
@@ -132,6 +138,7 @@ def evaluate(
     seed: int = 0,
     progress: bool | None = None,
     config: Mapping[str, Any] | None = None,
+    by: By | None = None,
 ) -> Evaluation:
     """Run a program on every question of a devset and judge the answers.
 
@@ -146,9 +153,10 @@ def evaluate(
             no answers to judge a program by. None: nothing does.
         traces: keep the whole trace of every question (for reports).
         fresh: throw away what the folder has.
-        seed: of the intervals.
+        seed: of the tests.
         progress: a bar on stderr; None shows one on a terminal only.
         config: recorded with the run.
+        by: what tells which questions belong together, see `groups_of`.
 
     Raises:
         ConfigError: no questions, no metric, or examples that a metric cannot judge; before any question is asked.
@@ -158,6 +166,7 @@ def evaluate(
     """
     judges = named_metrics(metrics)
     check_devset(devset, judges.values())
+    groups = groups_of(devset, by)
     keys = [example_key(example) for example in devset]
     identity = evaluation_identity(program, judges)
     with Run.open(
@@ -189,7 +198,7 @@ def evaluate(
             done=len(set(keys)) - len(missing),
         )
         rows = {row["key"]: row for row in opened.rows}  # the last one of a key stands
-        found = Evaluation([rows[key] for key in keys], list(judges), seed, len(missing), identity)
+        found = Evaluation([rows[key] for key in keys], list(judges), seed, len(missing), identity, groups)
         opened.write(METRICS, found.to_json())
     return found
 

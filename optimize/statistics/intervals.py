@@ -1,32 +1,43 @@
-"""How sure is a mean, and is a difference more than noise?
+"""How sure is a mean?
 
-Both answers resample the questions. Resampling n values is drawing how often each DISTINCT value occurs, so a
-metric with few values (right or wrong) costs the same for a hundred questions as for a million.
+Questions of one document stand or fall together, so what was drawn at random are the documents. The standard error is
+the jackknife's that leaves out a document at a time, and the interval Student's t on as many documents: with equally
+many questions each that is the t interval on document means. Without documents every question is its own.
+
+Shares at the edge have no spread: right in 14 of 14 does not mean always right. Where all values are 0 or 1 the
+interval is Wilson's (1927), on the number of questions that, drawn alone, would say as much as these do together.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import ndtri, stdtrit  # scipy.stats takes a second to import
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import numpy.typing as npt
 
-_CELLS = 4_000_000  # largest array of one resampling step
+    Floats = npt.NDArray[np.float64]
+    Values = Sequence[float] | Floats
+
+Groups = Sequence[Hashable]
+
+FEW_GROUPS = 8  # with fewer, a t interval leans on every single one
 
 
 @dataclass(frozen=True, slots=True)
-class Interval(Plain):
-    """A mean with its percentile bootstrap interval.
+class MeanInterval(Plain):
+    """A mean with its interval.
 
-    `low` and `high` hold `level` of the resampled means. With one question, or equal values, both equal it.
+    `level` of such intervals hold the mean of all the questions that could have been asked. `groups`: how many
+    documents the `n` questions are of; `n` itself when every question is its own.
     """
 
     mean: float
@@ -34,143 +45,124 @@ class Interval(Plain):
     high: float
     level: float
     n: int
+    groups: int
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
 @dataclass(frozen=True, slots=True)
-class PairedDifference(Plain):
-    """What changed from `before` to `after` on the same questions.
+class Spread:
+    """What an interval is made of: the standard error of a mean, on `groups` independent groups of `n` values."""
 
-    `difference` is the mean of after - before with its bootstrap interval; `p_value` is the two-sided
-    sign-flip permutation test's: how often a difference this large would come up if the two were swapped at
-    random.
-    """
-
-    SHOWN: ClassVar[str] = "difference low high level p_value better worse equal improved"
-
-    difference: float
-    low: float
-    high: float
-    level: float
-    p_value: float
-    better: int
-    worse: int
-    equal: int
+    mean: float
+    error: float
+    n: int
+    groups: int
 
     @property
-    def improved(self) -> bool:
-        """Whether `after` is better beyond noise: the interval and the test must agree."""
-        return self.low > 0 and self.p_value <= 1 - self.level
+    def alone(self) -> bool:
+        """Whether every value is its own group."""
+        return self.groups == self.n
+
+    def quantile(self, probability: float) -> float:
+        """Of Student's t; infinite with one group, about which nothing is known."""
+        return float(stdtrit(self.groups - 1, probability)) if self.groups > 1 else math.inf
+
+    def worth(self, variance: float) -> float:
+        """How many values of this variance, drawn alone, give the same standard error: at most `n`.
+
+        Without any variance the groups are all that is known to be independent.
+        """
+        if variance <= 0:
+            return float(self.groups)
+        return float(self.n) if self.error == 0 else min(self.n, variance / self.error**2 + 1)
 
 
-def mean_interval(
-    values: Sequence[float] | npt.NDArray[np.float64],
-    *,
-    level: float = 0.95,
-    samples: int = 2000,
-    seed: int = 0,
-) -> Interval:
-    """The mean of `values` with a percentile bootstrap interval (Efron 1979).
-
-    Args:
-        values: one a question, finite.
-        level: share of the resampled means inside the interval, in (0, 1).
-        samples: number of resamples, at least 1.
-        seed: the same seed gives the same interval.
-    """
-    numbers = _checked("values", values)
-    _check(level, samples)
-    distinct, counts = np.unique(numbers, return_counts=True)
-    rng = np.random.default_rng(seed)
-    means = np.concatenate(
-        [
-            rng.multinomial(numbers.size, counts / numbers.size, size=rows) @ distinct / numbers.size
-            for rows in _steps(samples, distinct.size)
-        ]
-    )
-    low, high = _percentiles(means, level)
-    return Interval(float(numbers.mean()), low, high, level, numbers.size)
-
-
-def paired_difference(
-    before: Sequence[float] | npt.NDArray[np.float64],
-    after: Sequence[float] | npt.NDArray[np.float64],
-    *,
-    level: float = 0.95,
-    samples: int = 10_000,
-    seed: int = 0,
-) -> PairedDifference:
-    """Compare two results on the SAME questions, in the same order.
+def mean_interval(values: Values, groups: Groups | None = None, *, level: float = 0.95) -> MeanInterval:
+    """The mean of `values` with its interval.
 
     Args:
-        before, after: one value a question, finite, of equal length.
-        level: share of the resampled differences inside the interval, in (0, 1).
-        samples: number of resamples, and of random sign flips where there are too many to try all.
-        seed: the same seed gives the same answer.
+        values: one a question, finite. Or several rows of them, each of the same questions measured again
+            (cross-validation with other folds): how far the rows differ then adds to the error (Rubin 1987).
+        groups: what each question belongs to; questions of one group are not independent. None: all are.
+        level: in (0, 1).
     """
-    old, new = _checked("before", before), _checked("after", after)
-    if old.size != new.size:
-        raise ConfigError(f"before and after must be of equal length, got {old.size} and {new.size}")
-    change = np.round(new - old, 12)  # 0.3 - 0.2 and 0.2 - 0.1 are the same change
-    interval = mean_interval(change, level=level, samples=samples, seed=seed)
-    return PairedDifference(
-        difference=interval.mean,
-        low=interval.low,
-        high=interval.high,
-        level=level,
-        p_value=_sign_flip(change, samples, seed),
-        better=int((change > 0).sum()),
-        worse=int((change < 0).sum()),
-        equal=int((change == 0).sum()),
-    )
+    rows = checked_rows("values", values)
+    check_level(level)
+    spread = spread_of(rows, groups)
+    low, high = _bounds(rows, spread, level)
+    return MeanInterval(spread.mean, low, high, level, spread.n, spread.groups)
 
 
-def _sign_flip(change: npt.NDArray[np.float64], samples: int, seed: int) -> float:
-    """Two-sided p-value. Exact up to 16 questions that changed; questions that did not change say nothing."""
-    sizes, counts = np.unique(np.abs(change[change != 0]), return_counts=True)
-    moved = int(counts.sum())
-    if moved == 0:
-        return 1.0
-    observed = abs(float(change.sum()))
-    slack = 1e-9 * max(1.0, observed)
-    if moved <= 16:
-        each = np.repeat(sizes, counts)
-        signs = 1 - 2 * ((np.arange(2**moved)[:, None] >> np.arange(moved)) & 1)
-        return float((np.abs(signs @ each) >= observed - slack).mean())
-    rng = np.random.default_rng(seed)
-    extreme = 0
-    for rows in _steps(samples, sizes.size):
-        ups = rng.binomial(counts, 0.5, size=(rows, sizes.size))
-        extreme += int((np.abs((2 * ups - counts) @ sizes) >= observed - slack).sum())
-    return (extreme + 1) / (samples + 1)
+def spread_of(rows: Floats, groups: Groups | None) -> Spread:
+    """The mean of rows of values, and its standard error."""
+    member = group_numbers(groups, rows.shape[1])
+    count = int(member.max()) + 1
+    means = rows.mean(axis=1)
+    between = float(means.var(ddof=1)) * (1 + 1 / len(rows)) if len(rows) > 1 else 0.0
+    within = float(np.mean([_jackknifed(row, member, count) for row in rows])) if count > 1 else 0.0
+    return Spread(float(means.mean()), math.sqrt(within + between), rows.shape[1], count)
 
 
-def _steps(samples: int, width: int) -> Iterator[int]:
-    """Split `samples` rows so that no step makes an array of more than `_CELLS` cells."""
-    step = max(1, _CELLS // max(1, width))
-    for start in range(0, samples, step):
-        yield min(step, samples - start)
+def group_numbers(groups: Groups | None, n: int) -> npt.NDArray[np.int64]:
+    """The groups as numbers from 0, in order of appearance. A single group says nothing: then each value is its own."""
+    if groups is not None and len(groups) != n:
+        raise ConfigError(f"groups must be one a value, got {len(groups)} for {n} values")
+    if groups is None or len(set(groups)) < 2:
+        return np.arange(n)
+    places: dict[Hashable, int] = {}
+    return np.array([places.setdefault(group, len(places)) for group in groups], dtype=np.int64)
 
 
-def _percentiles(means: npt.NDArray[np.float64], level: float) -> tuple[float, float]:
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
-
-
-def _checked(name: str, values: Sequence[float] | npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    numbers = np.asarray(values, dtype=np.float64).ravel()
+def checked_rows(name: str, values: Values) -> Floats:
+    """Values as (rows, questions). Raises `ConfigError` naming a value that is not finite."""
+    numbers = np.asarray(values, dtype=np.float64)
     if numbers.size == 0:
         raise ConfigError(f"{name} is empty: at least one question is needed")
     if not np.isfinite(numbers).all():
-        where = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        raise ConfigError(f"{name}[{where}] must be a finite number, got {numbers[where]}")
-    return numbers
+        where = tuple(map(int, np.argwhere(~np.isfinite(numbers))[0]))
+        place = "".join(f"[{i}]" for i in where)
+        raise ConfigError(f"{name}{place} must be a finite number, got {numbers[where]}")
+    return np.atleast_2d(numbers)
 
 
-def _check(level: float, samples: int) -> None:
+def check_level(level: float) -> None:
     if not 0 < level < 1:
         raise ConfigError(f"level must be between 0 and 1, got {level!r}: 0.95 is the usual one")
-    if samples < 1:
-        raise ConfigError(f"samples must be at least 1, got {samples!r}")
+
+
+def _jackknifed(row: Floats, member: npt.NDArray[np.int64], count: int) -> float:
+    """The variance of the mean, by leaving out a group at a time."""
+    sums, sizes = np.bincount(member, row, minlength=count), np.bincount(member, minlength=count)
+    without = (sums.sum() - sums) / (len(row) - sizes)
+    return float((count - 1) / count * ((without - without.mean()) ** 2).sum())
+
+
+def few_or_normal(spread: Spread, tail: float) -> float:
+    """The quantile for intervals that are made for the normal one; few groups want Student's."""
+    return float(ndtri(tail)) if spread.alone else spread.quantile(tail)
+
+
+def student_bounds(spread: Spread, level: float) -> tuple[float, float]:
+    """Student's interval of any values."""
+    reach = 0.0 if spread.error == 0 else spread.quantile((1 + level) / 2) * spread.error
+    return spread.mean - reach, spread.mean + reach
+
+
+def _bounds(rows: Floats, spread: Spread, level: float) -> tuple[float, float]:
+    if np.isin(rows, (0.0, 1.0)).all():
+        return _wilson(spread, few_or_normal(spread, (1 + level) / 2))
+    low, high = student_bounds(spread, level)
+    if rows.min() >= 0 and rows.max() <= 1:  # a share of something, such as F1
+        return max(0.0, low), min(1.0, high)
+    return low, high
+
+
+def _wilson(spread: Spread, z: float) -> tuple[float, float]:
+    """Wilson's interval, of a number of questions that need not be whole."""
+    p = spread.mean
+    n = spread.worth(p * (1 - p))
+    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    reach = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    return max(0.0, min(p, centre - reach)), min(1.0, max(p, centre + reach))

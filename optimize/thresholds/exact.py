@@ -2,7 +2,9 @@
 
 What an action answers does not depend on where the thresholds stand, so every question is run at most three
 times, once an action, and any number of thresholds can be tried on what came out. `best_thresholds` tries
-them all: see `landscape.py` for how. `search_thresholds` (in `threshold_search.py`) runs the program first.
+them all: see `landscape.py` for how. `search_thresholds` (in `search.py`) runs the program first.
+
+The value of the best of many pairs flatters it: what it is worth on other questions is for `cross_fit.py` to say.
 """
 
 from __future__ import annotations
@@ -15,8 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from crag_dspy.actions import Action, Policy, Thresholds
-from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.statistics.intervals import Interval, mean_interval
 from crag_dspy.optimize.thresholds.devset_arrays import (
     ACTIONS,
     AMBIGUOUS,
@@ -33,35 +33,8 @@ from crag_dspy.state.plain import Plain, plain
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from crag_dspy.optimize.thresholds.devset_arrays import Bools, Floats
+    from crag_dspy.optimize.thresholds.devset_arrays import Bools
     from crag_dspy.optimize.thresholds.landscape import Landscape
-
-
-@dataclass(frozen=True, slots=True)
-class HeatMap(Plain):
-    """Values on a grid: `values[i][j]` is the mean outcome at `uppers[i]`, `lowers[j]`, None where lower >
-    upper.
-
-    `searches[i][j]` is the number of questions that search the web there.
-    """
-
-    uppers: list[float]
-    lowers: list[float]
-    values: list[list[float | None]]
-    searches: list[list[int | None]]
-
-
-@dataclass(frozen=True, slots=True)
-class CrossValidated(Plain):
-    """What thresholds found on some questions are worth on others.
-
-    `estimate` is over all questions, each at the thresholds found without its fold. Unlike the value of the
-    optimum it is not flattered by the search. `thresholds` has one pair a fold: how far they scatter is how
-    far to trust them.
-    """
-
-    estimate: Interval
-    thresholds: list[Thresholds]
 
 
 @dataclass(frozen=True)
@@ -118,59 +91,9 @@ class BestThresholds(Plain):
         chosen = np.bincount(self.devset.actions(pair.upper, pair.lower, self.policy), minlength=3)
         return {action: int(count) for action, count in zip(ACTIONS, chosen, strict=True)}
 
-    def interval(self, level: float = 0.95, samples: int = 2000, seed: int = 0) -> Interval:
-        """A bootstrap interval of `value` at these thresholds.
-
-        It answers "what if other questions of this kind had been asked", not "what if the thresholds had been
-        searched on those": for that see `cross_validate`.
-        """
-        values = self.devset.values_at(self.upper, self.lower, self.policy)
-        return mean_interval(values, level=level, samples=samples, seed=seed)
-
-    def cross_validate(
-        self, folds: int = 5, *, level: float = 0.95, samples: int = 2000, seed: int = 0
-    ) -> CrossValidated:
-        """Search on all folds but one, judge on that one, in turn.
-
-        Args:
-            folds: at least 2; the number of questions when there are fewer.
-            seed: of the shuffle before folding, and of the interval.
-        """
-        if folds < 2 or self.n < 2:
-            raise ConfigError(f"cross-validation needs 2 folds and 2 questions, got {folds} and {self.n}")
-        order = np.random.default_rng(seed).permutation(self.n)
-        values = np.zeros(self.n)
-        pairs = []
-        for fold in np.array_split(order, min(folds, self.n)):
-            rest = np.setdiff1d(order, fold)
-            pair = best_placed(landscape(self.devset.subset(rest), self.policy))
-            held = np.sort(fold)
-            values[held] = self.devset.subset(held).values_at(pair.upper, pair.lower, self.policy)
-            pairs.append(Thresholds(pair.upper, pair.lower))
-        return CrossValidated(mean_interval(values, level=level, samples=samples, seed=seed), pairs)
-
     def frontier(self, limit: int = 200) -> list[FrontierPoint]:
         """The pairs that no other pair beats on both value and searches, in order of searches."""
         return pareto(self._land, limit)
-
-    def heat_map(
-        self, uppers: Sequence[float] | None = None, lowers: Sequence[float] | None = None
-    ) -> HeatMap:
-        """The values on a grid; by default 41 evenly spaced thresholds each way."""
-        rows = _axis("uppers", uppers)
-        columns = _axis("lowers", lowers)
-        cuts, split = self._land.cuts, self._land.totals.split
-        gaps = np.searchsorted(cuts, columns, side="right")
-        values: list[list[float | None]] = []
-        searches: list[list[int | None]] = []
-        for upper in rows:
-            gap = int(np.searchsorted(cuts, upper))
-            # On one score together, lower decides as in the gap below it.
-            means, counts = split(self._land.along_lower(gap)[np.minimum(gaps, gap)])
-            allowed = columns <= upper
-            values.append([float(v) if ok else None for v, ok in zip(means, allowed, strict=True)])
-            searches.append([int(s) if ok else None for s, ok in zip(counts, allowed, strict=True)])
-        return HeatMap(rows.tolist(), columns.tolist(), values, searches)
 
     def to_json(self) -> dict[str, Any]:
         """The optimum as plain data."""
@@ -195,6 +118,8 @@ def best_thresholds(
     scores: Sequence[Sequence[float | None]],
     outcomes: Sequence[Mapping[Action, float]],
     policy: Policy | str = "max",
+    *,
+    keep: Thresholds | None = None,
 ) -> BestThresholds:
     """The thresholds with the largest mean outcome over ALL pairs, as `decide` would apply them.
 
@@ -204,20 +129,20 @@ def best_thresholds(
             off). An action that no thresholds can lead to may be missing: nothing retrieved is always
             INCORRECT; a passage that could not be judged rules INCORRECT out, and when none could be, CORRECT
             too.
-        policy: "max" takes O(n log n) for n questions, "vote" O(N log^2 N) for N passages.
+        policy: "max" takes O(n log n) for n questions, "vote" O(d (n + d)) for d distinct scores.
+        keep: a pair that is returned as it is when no other is better.
 
     Returns:
-        The optimum. Of equally good pairs: fewer searches, then the widest gap between scores for upper, then
-        the widest plateau for lower; each threshold then stands in the middle of its plateau. Questions with
-        the same score are never split, whatever order they come in.
+        The optimum. Of equally good pairs: `keep`, then fewer searches, then the widest gap between scores for
+        upper, then the widest plateau for lower; each threshold then stands in the middle of its plateau.
+        Questions with the same score are never split, whatever order they come in.
 
     Raises:
         ConfigError: a score or outcome that is not a number in range, naming its question.
     """
     known = checked_policy(policy)
     devset = read_devset(scores, outcomes)
-    land = landscape(devset, known)
-    pair = best_placed(land)
+    pair = best_placed(landscape(devset, known), keep)
     chosen = devset.actions(pair.upper, pair.lower, known)
     return BestThresholds(
         upper=pair.upper,
@@ -229,10 +154,3 @@ def best_thresholds(
         lower_range=pair.lower_range,
         devset=devset,
     )
-
-
-def _axis(name: str, given: Sequence[float] | None) -> Floats:
-    axis = np.linspace(-1, 1, 41).round(10) if given is None else np.asarray(given, dtype=np.float64)
-    if axis.size == 0 or not (np.abs(axis) <= 1).all():
-        raise ConfigError(f"{name} must be numbers in [-1, 1], got {list(axis)}")
-    return axis

@@ -25,10 +25,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from crag_dspy.optimize.thresholds.devset_arrays import AMBIGUOUS, CORRECT, INCORRECT
-from crag_dspy.optimize.thresholds.prefix_max import max_prefix_sums
 
 if TYPE_CHECKING:
-    from crag_dspy.actions import Policy
+    from crag_dspy.actions import Policy, Thresholds
     from crag_dspy.optimize.thresholds.devset_arrays import Bools, DevsetArrays, Floats, Ints
 
 NEVER = np.iinfo(np.int64).min
@@ -133,8 +132,7 @@ class VoteLandscape:
 
     With upper in gap g, a question that reaches it is CORRECT when its best score BELOW upper, v[p], is at or
     below lower: from gap p + 1 of lower on. So a total along lower is a prefix sum of points, one a question
-    at p + 1, and moving upper past a score moves the points of the questions that have it. The best lower for
-    every upper is the largest prefix sum over time. O(N log^2 N) for N passages.
+    at p + 1: O(n + d) for each of the d + 1 gaps of upper.
     """
 
     def __init__(self, devset: DevsetArrays) -> None:
@@ -158,20 +156,8 @@ class VoteLandscape:
         self._base: Ints = everyone + np.append(np.cumsum(reach[::-1])[::-1], 0)  # [g]: no point counted yet
 
     def best_by_upper(self) -> Ints:
-        d = len(self.cuts)
-        question, score = self._codes // self._d, self._codes % self._d
-        first, last = np.zeros(len(score), dtype=bool), np.zeros(len(score), dtype=bool)
-        first[self._starts], last[self._ends - 1] = True, True
-        weight = self._weight[question]
-        before = np.where(first, 0, np.append(0, score[:-1]) + 1)  # where the question's point was until now
-        points = len(self._starts)
-        leaf = np.concatenate([np.zeros(points, dtype=np.int64), before, score[~last] + 1])
-        time = np.concatenate([np.zeros(points, dtype=np.int64), score + 1, score[~last] + 1])
-        change = np.concatenate([self._weight, -weight, weight[~last]])
-        # With a score of -1, lower is at or above it everywhere: the first gap of lower does not exist.
-        skipped = first_lower(self.cuts, 1)
-        leaf = np.maximum(leaf - skipped, 0)
-        return self._base + max_prefix_sums(leaf, time, change, d + 1 - skipped, d + 1)
+        gaps = range(len(self.cuts) + 1)
+        return np.array([self.along_lower(gap)[first_lower(self.cuts, gap) :].max() for gap in gaps])
 
     def along_lower(self, upper: int) -> Ints:
         active = np.flatnonzero(self._top >= upper)
@@ -211,38 +197,61 @@ def first_lower(cuts: Floats, upper: int) -> int:
     return int(upper > 0 and len(cuts) > 0 and cuts[0] == -1)
 
 
-def best_placed(land: Landscape) -> Placed:
-    """The best pair. Ties: fewer searches, then the widest gap of upper, then the widest plateau of lower."""
+def best_placed(land: Landscape, keep: Thresholds | None = None) -> Placed:
+    """The best pair. Ties: `keep`, fewer searches, the widest gap of upper, the widest plateau of lower."""
     totals = np.where(feasible(land.cuts), land.best_by_upper(), NEVER)
+    if keep is not None:
+        total = total_at(land, keep)
+        if land.totals.split(total)[0] == land.totals.split(totals.max())[0]:
+            return _standing(land, keep.upper, keep.lower, total)
     tied = np.flatnonzero(totals == totals.max())
     edges = _edges(land.cuts)
     upper = int(tied[np.argmax(edges[tied + 1] - edges[tied])])
     return placed(land, upper, int(totals[upper]))
 
 
+def total_at(land: Landscape, pair: Thresholds) -> np.int64:
+    """The packed total of any pair."""
+    upper = int(np.searchsorted(land.cuts, pair.upper))
+    lower = int(np.searchsorted(land.cuts, pair.lower, side="right"))
+    total: np.int64 = land.along_lower(upper)[min(lower, upper)]
+    return total
+
+
 def placed(land: Landscape, upper: int, total: int) -> Placed:
     """Thresholds in the middle of their plateaus, with upper in gap `upper` and lower where the total is
-    `total`."""
+    `total`.
+    """
     edges = _edges(land.cuts)
     high = _middle(edges[upper], edges[upper + 1])
     runs = _runs(land.along_lower(upper) == total, first_lower(land.cuts, upper))
     first, last = max(runs, key=lambda run: edges[run[1] + 1] - edges[run[0]])
     low = min(_middle(edges[last + 1], edges[first]), high)
-    gap = int(np.searchsorted(land.cuts, low, side="right"))
-    if gap <= upper:
-        same = (land.along_upper(gap) == total) & feasible(land.cuts)
-        same[:gap] = False
-        first, last = next(run for run in _runs(same, 0) if run[0] <= upper <= run[1])
-    else:  # both stand on one score, and there is nowhere to go
-        first, last = upper, upper
+    first, last = _run_of_upper(land, upper, low, total)
     high = max(_middle(edges[first], edges[last + 1]), low)
-    upper_range = (max(float(edges[first]), low), float(edges[last + 1]))
+    return _standing(land, high, low, total)
 
+
+def _standing(land: Landscape, high: float, low: float, total: int | np.int64) -> Placed:
+    """A pair where it is, with its plateaus."""
+    edges = _edges(land.cuts)
     upper = int(np.searchsorted(land.cuts, high))
-    gap = min(gap, upper)
+    first, last = _run_of_upper(land, upper, low, total)
+    upper_range = (max(float(edges[first]), low), float(edges[last + 1]))
+    gap = min(int(np.searchsorted(land.cuts, low, side="right")), upper)
     same = land.along_lower(upper) == total
     first, last = next(run for run in _runs(same, first_lower(land.cuts, upper)) if run[0] <= gap <= run[1])
     return Placed(high, low, upper_range, (float(edges[first]), min(float(edges[last + 1]), high)))
+
+
+def _run_of_upper(land: Landscape, upper: int, low: float, total: int | np.int64) -> tuple[int, int]:
+    """The gaps that upper can move through from gap `upper` while lower stays at `low`, without another total."""
+    gap = int(np.searchsorted(land.cuts, low, side="right"))
+    if gap > upper:  # both stand on one score, and there is nowhere to go
+        return upper, upper
+    same = (land.along_upper(gap) == total) & feasible(land.cuts)
+    same[:gap] = False
+    return next(run for run in _runs(same, 0) if run[0] <= upper <= run[1])
 
 
 def _edges(cuts: Floats) -> Floats:

@@ -1,8 +1,10 @@
 """Outcomes: what each action is worth to each question, found by running it.
 
 At most three runs a question. The first takes whatever action the program would take; its scores say which
-others any thresholds could lead to, and those are forced. Outcomes do not depend on the thresholds or the
-policy, so a folder of them serves every later search, until something that they do depend on changes.
+others any thresholds could lead to, and those are forced. What the runs of a question have in common (retrieval,
+grades, the rewritten query, the search, an answer from the same evidence) is done once. Outcomes do not depend on
+the thresholds or the policy, so a folder of them serves every later search, until something that they do depend on
+changes.
 """
 
 from __future__ import annotations
@@ -10,13 +12,15 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.actions import Action
 from crag_dspy.errors import ConfigError
+from crag_dspy.once import KnownCalls, calls_once, spared_seconds
 from crag_dspy.optimize.metrics.costs import Cost
 from crag_dspy.optimize.metrics.observed import field_of
+from crag_dspy.optimize.questions.groups import By, groups_of
 from crag_dspy.optimize.runs.asking import Asked, ask_program, described, judge_answer, paid_for
 from crag_dspy.optimize.runs.checks import check_devset
 from crag_dspy.optimize.runs.failing import IN_A_ROW, InARow, failure_in
@@ -46,14 +50,17 @@ class Outcomes:
         scores: for each question, the grader's scores of its passages.
         rows: for each question, the stored row of each action that can be reached. A row has `key`,
             `question`, `answers`, `answer`, `failed`, `action`, `grounded`, `quality` (the metric before prices),
-            `feedback`, `cost`, `cached`, `scores`, `warnings`, `error` and `trace`.
+            `feedback`, `cost` (of this action, had it been the only one), `shared` (LM calls of it that were
+            another action's of this question), `cached`, `scores`, `warnings`, `error` and `trace`.
         runs_now: runs of the program that were made for this.
+        groups: for each question, what it belongs to; None where no question says.
     """
 
     scores: list[list[float | None]]
     rows: list[dict[Action, dict[str, Any]]]
     runs_now: int
     identity: Mapping[str, str] = field(default_factory=dict, repr=False)
+    groups: Sequence[str] | None = field(default=None, repr=False)
 
     @property
     def runs(self) -> int:
@@ -63,9 +70,10 @@ class Outcomes:
 
     @property
     def lm_calls(self) -> int:
-        """Language model calls of those runs."""
+        """Language model calls that those runs made: what actions of one question share counts once."""
         distinct = {row["key"]: actions for actions in self.rows for row in actions.values()}
-        return sum(row["cost"]["lm_calls"] for actions in distinct.values() for row in actions.values())
+        rows = [row for actions in distinct.values() for row in actions.values()]
+        return sum(row["cost"]["lm_calls"] - row.get("shared", 0) for row in rows)
 
     @property
     def cached(self) -> int:
@@ -107,6 +115,7 @@ def collect_outcomes(
     fresh: bool = False,
     progress: bool | None = None,
     config: Mapping[str, Any] | None = None,
+    by: By | None = None,
 ) -> Outcomes:
     """Run every question once an action, at most three times.
 
@@ -119,6 +128,7 @@ def collect_outcomes(
         stop_after: see `evaluate`; counted in runs.
         traces: keep the trace of every run (for the report).
         fresh: throw away what the folder has.
+        by: what tells which questions belong together, see `groups_of`.
 
     Raises:
         ConfigError: a program without `action=`, or a bad devset; before any run.
@@ -130,6 +140,7 @@ def collect_outcomes(
             f"{type(program).__name__}.forward must take action=, as CRAG does: outcomes are forced actions"
         )
     check_devset(devset, [metric])
+    groups = groups_of(devset, by)
     identity = {**program_identity(program, decisions=False), **metric_identity(metric)}
     examples = {example_key(example): example for example in devset}
     with Run.open(
@@ -150,22 +161,25 @@ def collect_outcomes(
             found = dict(stored.get(key, {}))
             tried: set[Action] = set()
             action: Action | None = None  # whatever the program would do
-            while True:
-                if found:
-                    wanted = [
-                        a for a in _reachable(_scores(found)) if a not in tried and not _good(found.get(a))
-                    ]
-                    if not wanted:
-                        return
-                    action = wanted[0]
-                forced = {} if action is None else {"action": action}
-                with paid_for():
-                    asked = ask_program(program, **example.inputs(), **forced)
-                    row = _outcome(key, example, asked, metric, failure_score, traces, action)
-                opened.append(row)
-                in_a_row.saw(row)
-                found[_action(row)] = row
-                tried.add(_action(row))
+            with calls_once() as known:
+                while True:
+                    if found:
+                        wanted = [
+                            a
+                            for a in _reachable(_scores(found))
+                            if a not in tried and not _good(found.get(a))
+                        ]
+                        if not wanted:
+                            return
+                        action = wanted[0]
+                    with paid_for():
+                        asked, shared = _asked(program, example, action, known)
+                        row = _outcome(key, example, asked, metric, failure_score, traces, action)
+                    row["shared"] = shared
+                    opened.append(row)
+                    in_a_row.saw(row)
+                    found[_action(row)] = row
+                    tried.add(_action(row))
 
         run_each(
             ask,
@@ -178,7 +192,18 @@ def collect_outcomes(
         rows = _by_key(opened.rows)
         made = len(opened.rows) - before
     each = [rows[example_key(example)] for example in devset]
-    return Outcomes([_scores(found) for found in each], each, made, identity)
+    return Outcomes([_scores(found) for found in each], each, made, identity, groups)
+
+
+def _asked(
+    program: dspy.Module, example: dspy.Example, action: Action | None, known: KnownCalls
+) -> tuple[Asked, int]:
+    """A run with the cost that it would have had alone, and the LM calls that it found made."""
+    calls, spared = known.lm_calls, spared_seconds()
+    forced = {} if action is None else {"action": action}
+    asked = ask_program(program, **example.inputs(), **forced)
+    seconds = round(asked.cost.seconds + spared_seconds() - spared, 4)
+    return replace(asked, cost=replace(asked.cost, seconds=seconds)), known.lm_calls - calls
 
 
 def _outcome(

@@ -1,8 +1,11 @@
-"""Find a program's thresholds: collect outcomes, then take the exact optimum.
+"""Find a program's thresholds: collect outcomes, take the exact optimum, and keep it if it is really better.
 
     found = search_thresholds(crag, devset, contains_word, run="runs/thresholds")
-    print(found)                       # optimum, interval, cross-validated estimate, runs
-    found.program.save("crag.json")    # a copy of crag with the thresholds set
+    print(found)                       # optimum, cross-validated estimate, what is kept and why, runs
+    found.program.save("crag.json")    # a copy of crag with the thresholds that are kept
+
+The optimum of many pairs looks better than it is on the questions that chose it. So it takes the place of the
+thresholds there are only if it beats them beyond noise on questions that did not choose it (cross-fitted).
 
 The first search runs the program, at most three times a question; every later one on the same folder, with
 other prices or the other policy, runs nothing.
@@ -18,11 +21,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from crag_dspy.actions import Action, Policy, Thresholds
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.metrics.objective import Objective, Prices, metric_name
+from crag_dspy.optimize.questions.groups import By
 from crag_dspy.optimize.runs.failing import IN_A_ROW
 from crag_dspy.optimize.runs.folder import save_results
-from crag_dspy.optimize.statistics.intervals import Interval, PairedDifference, paired_difference
+from crag_dspy.optimize.statistics.differences import PairedDifference
+from crag_dspy.optimize.statistics.wording import shown_p, told_groups, told_power
+from crag_dspy.optimize.thresholds.cross_fit import CrossValidated, cross_validate
 from crag_dspy.optimize.thresholds.devset_arrays import checked_policy
-from crag_dspy.optimize.thresholds.exact import BestThresholds, CrossValidated, best_thresholds
+from crag_dspy.optimize.thresholds.exact import BestThresholds, best_thresholds
 from crag_dspy.optimize.thresholds.outcomes import Outcomes, collect_outcomes
 from crag_dspy.settings import Settings
 from crag_dspy.state.plain import Plain, plain
@@ -44,25 +50,29 @@ class ThresholdSearch(Plain):
     """What a search found.
 
     Attributes:
-        program: a copy of the program with the thresholds, the policy and the grader they were tuned on.
-        best: the optimum of quality minus prices; its interval and frontier are methods of it.
+        program: a copy of the program with the thresholds and the policy that are kept, and the grader that they
+            were tried on.
+        candidate: a copy with the optimum in either case, for who judges it on yet other questions.
+        best: the optimum of quality minus prices on these questions; the frontier is a method of it.
         quality: the mean metric at the optimum, before prices.
         before: the thresholds that the program had, and `value_before` what they were worth.
-        cross_validated: what such a search is worth on questions that it has not seen; None for fewer than
-        two. frontier: how much quality each web search buys (before prices).
+        change: from those to the optimum, each question judged at thresholds found without it. None for fewer than
+            two questions.
+        cross_validated: what such a search is worth on questions that it has not seen; None for fewer than two.
+        frontier: how much quality each web search buys (before prices).
         outcomes: what every action is worth to every question.
     """
 
     SHOWN: ClassVar[str] = (
-        "metric prices quality interval cross_validated change always frontier grid_runs failures warnings"
+        "metric prices quality cross_validated change improved verdict always frontier grid_runs failures warnings"
     )
 
     program: dspy.Module
+    candidate: dspy.Module
     best: BestThresholds
     quality: float
     before: Thresholds
     value_before: float
-    change: PairedDifference
     cross_validated: CrossValidated | None
     frontier: list[FrontierPoint]
     outcomes: Outcomes
@@ -72,9 +82,31 @@ class ThresholdSearch(Plain):
     always: Mapping[Action, float] = field(default_factory=dict)
 
     @property
-    def interval(self) -> Interval:
-        """A bootstrap interval of the optimum's value, at these thresholds."""
-        return self.best.interval(seed=self.seed)
+    def change(self) -> PairedDifference | None:
+        return None if self.cross_validated is None else self.cross_validated.change
+
+    @property
+    def improved(self) -> bool:
+        """Whether the optimum is better than the old thresholds beyond noise, so that `program` has it."""
+        return self.change is not None and self.change.improved
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """Those of `program`."""
+        return self.best.thresholds if self.improved else self.before
+
+    @property
+    def verdict(self) -> str:
+        """In one sentence: which thresholds are kept, and why."""
+        change = self.change
+        if change is None:
+            return "One question cannot tell which thresholds are better: the old ones are kept."
+        told = f"{change}, p {shown_p(change.p_value)}, on questions that did not choose them"
+        if self.improved:
+            return f"Better beyond noise ({told}): the new thresholds are kept."
+        if self.best.thresholds == self.before:
+            return "No thresholds are better on these questions: the old ones are kept."
+        return f"Not better beyond noise ({told}; {told_power(change)}): the old thresholds are kept."
 
     @property
     def failures(self) -> int:
@@ -94,15 +126,17 @@ class ThresholdSearch(Plain):
             f"upper {best.upper:.4f}  (anything from {high[0]:.4f} to {high[1]:.4f} is as good)",
             f"lower {best.lower:.4f}  (anything from {low[0]:.4f} to {low[1]:.4f} is as good)",
             f"policy {best.policy}",
-            f"{value} {self.interval} on {best.n} questions, the best of all thresholds",
+            f"{value} {best.value:.3f} on the {best.n} questions that chose them, the best of all thresholds",
         ]
         if self.prices:
             lines.append(f"{self.metric} {self.quality:.3f} before prices")
         if self.cross_validated is not None:
             lines.append(f"cross-validated {self.cross_validated.estimate}: what to expect on new questions")
+            lines.append(told_groups(best.n, self.outcomes.groups))
         shown = ", ".join(f"{name.value} {worth:.3f}" for name, worth in self.always.items())
         lines += [
             f"before: upper {self.before.upper:.4f}, lower {self.before.lower:.4f}: {self.value_before:.3f}",
+            self.verdict,
             f"always one action: {shown}; the best action for every question: {best.oracle:.3f}",
             f"actions: {', '.join(f'{name.value} {count}' for name, count in actions.items())}",
             f"runs of the program: {self.outcomes.runs} for {best.n} questions ({self.outcomes.runs_now} now), "
@@ -113,8 +147,7 @@ class ThresholdSearch(Plain):
 
     @property
     def warnings(self) -> list[str]:
-        """What makes the outcomes less than they seem: runs that failed, searches that failed, few
-        questions."""
+        """What makes the outcomes less than they seem: runs that failed, searches that failed, costs not counted."""
         said = []
         causes = Counter(row["error"] for row in self.outcomes.failures())
         if causes:
@@ -130,13 +163,17 @@ class ThresholdSearch(Plain):
                 f"{self.outcomes.cached} LM replies came from DSPy's cache, and their tokens and seconds have no price "
                 f"here: to price all of them, use a model with cache=False and fresh=True (--fresh)"
             )
-        if self.cross_validated is not None and self.cross_validated.estimate.mean < self.value_before:
-            said.append("on unseen questions the search does no better than the thresholds it started from")
         return said
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the outcomes themselves, as plain data."""
+        """Everything but the outcomes themselves, as plain data.
+
+        `upper`, `lower`, `policy` and `value` are of the optimum; `kept` is what the program has.
+        """
+        kept = {**plain(self.thresholds), "policy": settings_of(self.program).policy}
         made = {
+            "kept": kept,
+            "note": told_groups(self.best.n, self.outcomes.groups),
             "runs": self.outcomes.runs,
             "runs_now": self.outcomes.runs_now,
             "lm_calls": self.outcomes.lm_calls,
@@ -162,23 +199,26 @@ def search_thresholds(
     seed: int = 0,
     progress: bool | None = None,
     config: Mapping[str, Any] | None = None,
+    by: By | None = None,
 ) -> ThresholdSearch:
     """Find the thresholds with the largest mean of metric minus prices, over all thresholds.
 
+    They take the place of the program's only where they are better beyond noise on questions that did not choose them.
+
     Args:
-        program: `CRAG` or one like it. It is not changed: a copy of it gets the thresholds.
+        program: `CRAG` or one like it. It is not changed: a copy of it gets what is kept.
         metric: a metric, or a combination; its prices are used unless `prices` are given.
         prices: of a search, a thousand tokens and a second.
-        policy: None keeps the program's.
+        policy: None keeps the program's. Another one comes with the thresholds found for it, where these are better.
         run: a folder for outcomes and result: a search on it again runs only what is missing.
         folds: of the cross-validated estimate.
-        seed: of folds and intervals.
-        threads, failure_score, stop_after, traces, fresh, progress, config: see `collect_outcomes`.
+        seed: of folds and tests.
+        threads, failure_score, stop_after, traces, fresh, progress, config, by: see `collect_outcomes`.
 
     Raises:
         ConfigError: a program without settings or `action=`, or a bad devset; before any run.
         StaleOutcomesError: the folder's outcomes belong to other prompts, models, grader, index, settings or
-        metric.
+            metric.
     """
     settings = settings_of(program)
     if settings.actions != "all":
@@ -200,6 +240,7 @@ def search_thresholds(
         fresh=fresh,
         progress=progress,
         config=config,
+        by=by,
     )
     found = thresholds_from(
         program, outcomes, prices=prices, policy=known, folds=folds, seed=seed, metric=metric_name(metric)
@@ -221,30 +262,28 @@ def thresholds_from(
 ) -> ThresholdSearch:
     """The search proper, on outcomes that are already there. Runs nothing."""
     settings = settings_of(program)
-    values, qualities = outcomes.values(prices), outcomes.qualities()
-    best = best_thresholds(outcomes.scores, values, policy)
-    plain = best_thresholds(outcomes.scores, qualities, policy) if prices else best
-    tuned = program.deepcopy()
-    grader = _grader_of(program)
-    settings_of(tuned).update(
-        {
-            "upper": best.upper,
-            "lower": best.lower,
-            "policy": policy,
-            "grader": grader.name if grader is not None else "",
-            "grader_fingerprint": grader.fingerprint if grader is not None else "",
-        }
-    )
     before = settings.thresholds
+    values, qualities = outcomes.values(prices), outcomes.qualities()
+    keep = before if policy == settings.policy else None
+    best = best_thresholds(outcomes.scores, values, policy, keep=keep)
+    plain = best_thresholds(outcomes.scores, qualities, policy) if prices else best
     was = best.devset.values_at(before.upper, before.lower, settings.policy)
+    held_out = None
+    if best.n > 1:
+        held_out = cross_validate(best, folds, groups=outcomes.groups, keep=keep, before=was, seed=seed)
+    known = tuned_on(program)
+    candidate, kept = program.deepcopy(), program.deepcopy()
+    settings_of(candidate).update({"upper": best.upper, "lower": best.lower, "policy": policy, **known})
+    settings_of(kept).update(known)
+    better = held_out is not None and held_out.change is not None and held_out.change.improved
     return ThresholdSearch(
-        program=tuned,
+        program=candidate if better else kept,
+        candidate=candidate,
         best=best,
         quality=plain.value_at(best.upper, best.lower),
         before=before,
         value_before=float(was.mean()),
-        change=paired_difference(was, best.devset.values_at(best.upper, best.lower, policy), seed=seed),
-        cross_validated=best.cross_validate(folds, seed=seed) if best.n > 1 else None,
+        cross_validated=held_out,
         frontier=plain.frontier(),
         outcomes=outcomes,
         prices=prices,
@@ -252,6 +291,13 @@ def thresholds_from(
         seed=seed,
         always={action: best.always(action) for action in Action},
     )
+
+
+def tuned_on(program: dspy.Module) -> dict[str, str]:
+    """The settings that say which grader thresholds were tried on: where another is in use, the program warns."""
+    grader = _grader_of(program)
+    name, fingerprint = ("", "") if grader is None else (grader.name, grader.fingerprint)
+    return {"grader": name, "grader_fingerprint": fingerprint}
 
 
 def settings_of(program: dspy.Module) -> Settings:

@@ -3,6 +3,12 @@
 Thresholds are read off outcomes that are there; a value of `top_n`, `strip_threshold`, `k` or another setting
 takes runs of its own. Every value has its own folder in the run, so a grid can be interrupted, and widened
 later.
+
+    found = grid(crag, devset, contains_word, {"top_n": [2, 5], "strip_threshold": [-0.5, 0.0]})
+    print(found)
+
+The best of several cells flatters itself, as the best of all thresholds does. So each cell has its interval, and the
+choice among them is cross-validated: cell and thresholds are chosen on all folds but one, and judged on that one.
 """
 
 from __future__ import annotations
@@ -13,35 +19,54 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from crag_dspy.actions import Thresholds
+import numpy as np
+
+from crag_dspy.actions import Policy, Thresholds
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.metrics.objective import Objective, Prices, metric_name
+from crag_dspy.optimize.questions.groups import By
+from crag_dspy.optimize.report.lines import lined_up
 from crag_dspy.optimize.runs.checks import check_devset
 from crag_dspy.optimize.runs.failing import IN_A_ROW
 from crag_dspy.optimize.runs.fingerprints import DECISION_SETTINGS
-from crag_dspy.optimize.thresholds.exact import BestThresholds, best_thresholds
+from crag_dspy.optimize.statistics.differences import PairedDifference, paired_difference
+from crag_dspy.optimize.statistics.intervals import MeanInterval, mean_interval
+from crag_dspy.optimize.statistics.wording import shown_p, told_groups, told_power
+from crag_dspy.optimize.thresholds.cross_fit import cross_fit, repeats_of
+from crag_dspy.optimize.thresholds.devset_arrays import CORRECT, DevsetArrays, read_devset
+from crag_dspy.optimize.thresholds.landscape import best_placed, landscape
 from crag_dspy.optimize.thresholds.outcomes import Outcomes, collect_outcomes
-from crag_dspy.optimize.thresholds.search import settings_of
+from crag_dspy.optimize.thresholds.search import settings_of, tuned_on
 from crag_dspy.state.plain import Plain, plain
 
 if TYPE_CHECKING:
     import dspy
 
     from crag_dspy.optimize.metrics.score import Metric
+    from crag_dspy.optimize.statistics.intervals import Groups
+    from crag_dspy.optimize.thresholds.devset_arrays import Floats, Ints
 
+Pair = tuple[Any, Any]
 _CUTS = ("upper", "lower")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One pair of values: mean metric minus prices, questions that search, and the thresholds it was measured at."""
+    """One pair of values: the mean of metric minus prices with its interval, the questions that search, and the
+    thresholds it was measured at.
+    """
 
-    value: float
+    quality: MeanInterval
     searches: int
     thresholds: Thresholds
 
+    @property
+    def value(self) -> float:
+        return self.quality.mean
+
     def to_json(self) -> dict[str, Any]:
-        return {"value": self.value, "searches": self.searches, **plain(self.thresholds)}
+        quality = {"value": self.value, "low": self.quality.low, "high": self.quality.high}
+        return {**quality, "searches": self.searches, **plain(self.thresholds)}
 
 
 @dataclass(frozen=True)
@@ -49,11 +74,16 @@ class Grid(Plain):
     """`cells[i][j]` is at `rows[i]` of the first setting and `columns[j]` of the second; None where lower > upper.
 
     Attributes:
-        program: a copy of the program with the best cell's settings.
+        program: a copy of the program with the best cell's settings, and the grader they were tried on.
+        cross_validated: what the best cell of such a grid is worth on new questions; None for fewer than two.
+        change: the same against the cell of the program's own settings; None where that is no cell.
         runs: of the program, now or before; `runs_now` of them now, and `failures` of them failed.
+        note: what the intervals are over.
     """
 
-    SHOWN: ClassVar[str] = "names rows columns cells metric runs runs_now failures"
+    SHOWN: ClassVar[str] = (
+        "names rows columns cells cross_validated change metric runs runs_now failures note"
+    )
 
     names: tuple[str, str]
     rows: list[Any]
@@ -61,13 +91,44 @@ class Grid(Plain):
     cells: list[list[Cell | None]]
     program: dspy.Module
     best: tuple[Any, Any]
+    cross_validated: MeanInterval | None
+    change: PairedDifference | None
     metric: str
     runs: int
     runs_now: int
     failures: int = 0
+    note: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return {**super().to_json(), "best": plain(dict(zip(self.names, self.best, strict=True)))}
+        settings = settings_of(self.program)
+        tried_on = {"grader": settings.grader, "grader_fingerprint": settings.grader_fingerprint}
+        best = plain(dict(zip(self.names, self.best, strict=True)))
+        return {**super().to_json(), "best": best, **tried_on}
+
+    def __str__(self) -> str:
+        first, second = self.names
+        cells = [
+            [str(value), *("-" if cell is None else f"{cell.quality} ({cell.searches})" for cell in row)]
+            for value, row in zip(self.rows, self.cells, strict=True)
+        ]
+        table = [["", *map(str, self.columns)], *cells]
+        lines = [
+            f"{self.metric} by {first} (down) and {second} (across); in brackets the questions that search",
+            *lined_up(table),
+            "best: "
+            + ", ".join(f"{name} {value}" for name, value in zip(self.names, self.best, strict=True)),
+        ]
+        if self.cross_validated is not None:
+            lines.append(
+                f"cross-validated {self.cross_validated}: what to expect of the best on new questions"
+            )
+        if self.change is not None:
+            better = "better beyond noise" if self.change.improved else "not better beyond noise"
+            power = "" if self.change.improved else f"; {told_power(self.change)}"
+            told = f"{self.change}, p {shown_p(self.change.p_value)}"
+            lines.append(f"against the settings it had, cross-validated: {told}: {better}{power}")
+        runs = f"runs of the program: {self.runs} ({self.runs_now} now), failed {self.failures}"
+        return "\n".join([*lines, self.note, runs])
 
 
 def grid(
@@ -84,6 +145,9 @@ def grid(
     stop_after: int | None = IN_A_ROW,
     fresh: bool = False,
     progress: bool | None = None,
+    folds: int = 5,
+    seed: int = 0,
+    by: By | None = None,
 ) -> Grid:
     """Try every pair of values of two settings.
 
@@ -94,10 +158,13 @@ def grid(
             threshold: settings that make more evidence want other thresholds. False: the program's.
         prices, threads, failure_score, stop_after, fresh, progress: as in `search_thresholds`.
         run: a folder; every pair of values that changes answers has its own folder in it.
+        folds: of the cross-validated estimate.
+        seed: of folds and tests.
+        by: what tells which questions belong together, see `groups_of`.
 
     Returns:
-        All cells, and a copy of the program with the best one's settings. Of equal cells the one with fewer
-        searches is best, then the first.
+        All cells, and a copy of the program with the best one's settings. Of equal cells that of the program's own
+        settings is best, then the one with fewer searches, then the first.
 
     Raises:
         ConfigError: an unknown setting or a value out of range; before any run.
@@ -117,7 +184,7 @@ def grid(
         raise ConfigError("in every cell lower is above upper: nothing can be tried")
 
     collected: dict[str, Outcomes] = {}
-    cells: dict[tuple[Any, Any], Cell] = {}
+    cells: dict[Pair, _CellOutcomes] = {}
     for pair, variant in variants.items():
         chosen = dict(zip(axes, pair, strict=True))
         place = _folder_name(chosen)
@@ -133,24 +200,92 @@ def grid(
                 traces=False,
                 fresh=fresh,
                 progress=progress,
+                by=by,
             )
-        cells[pair] = _cell(variant, collected[place], prices, tune=tune and not set(_CUTS) & set(axes))
-    best = max(cells, key=lambda pair: (round(cells[pair].value, 9), -cells[pair].searches))
-    settings_of(variants[best]).update(
-        {"upper": cells[best].thresholds.upper, "lower": cells[best].thresholds.lower}
-    )
+        cells[pair] = _CellOutcomes.of(
+            variant, collected[place], prices, tuned=tune and not set(_CUTS) & set(axes)
+        )
+    groups = collected[place].groups
+    own = (getattr(settings_of(program), first), getattr(settings_of(program), second))
+    everyone = np.arange(len(devset))
+
+    def choose(chosen: Ints) -> tuple[Pair, Thresholds]:
+        placed = {pair: (pair, cell.thresholds_on(chosen)) for pair, cell in cells.items()}
+        return max(placed.values(), key=lambda each: cells[each[0]].rank(each[1], chosen, each[0] == own))
+
+    def worth(choice: tuple[Pair, Thresholds], held: Ints) -> Floats:
+        pair, cuts = choice
+        return cells[pair].worth(cuts, held)
+
+    best, cuts = choose(everyone)
+    held_out = change = None
+    if len(devset) > 1:
+        fitted = cross_fit(
+            len(devset), choose, worth, groups=groups, folds=folds, repeats=_repeats(cells, folds), seed=seed
+        )
+        held_out = mean_interval(fitted.values, groups)
+        if own in cells:
+            before = worth((own, cells[own].standing), everyone)
+            change = paired_difference(before, fitted.values, groups, seed=seed)
+    shown = {pair: cell.cell(everyone, groups) for pair, cell in cells.items()}
+    settings_of(variants[best]).update({"upper": cuts.upper, "lower": cuts.lower, **tuned_on(program)})
     return Grid(
         names=(first, second),
         rows=list(axes[first]),
         columns=list(axes[second]),
-        cells=[[cells.get((a, b)) for b in axes[second]] for a in axes[first]],
+        cells=[[shown.get((a, b)) for b in axes[second]] for a in axes[first]],
         program=variants[best],
         best=best,
+        cross_validated=held_out,
+        change=change,
         metric=metric_name(metric),
         runs=sum(outcomes.runs for outcomes in collected.values()),
         runs_now=sum(outcomes.runs_now for outcomes in collected.values()),
         failures=sum(len(outcomes.failures()) for outcomes in collected.values()),
+        note=told_groups(len(devset), groups),
     )
+
+
+@dataclass(frozen=True)
+class _CellOutcomes:
+    """What every action is worth at one pair of values. `standing`: the thresholds of the program there."""
+
+    devset: DevsetArrays
+    policy: Policy
+    standing: Thresholds
+    tuned: bool
+
+    @classmethod
+    def of(cls, variant: dspy.Module, outcomes: Outcomes, prices: Prices, *, tuned: bool) -> _CellOutcomes:
+        settings = settings_of(variant)
+        devset = read_devset(outcomes.scores, outcomes.values(prices))
+        return cls(devset, settings.policy, settings.thresholds, tuned)
+
+    def thresholds_on(self, chosen: Ints) -> Thresholds:
+        """The best on some questions, or those that stand."""
+        if not self.tuned:
+            return self.standing
+        pair = best_placed(landscape(self.devset.subset(chosen), self.policy), self.standing)
+        return Thresholds(pair.upper, pair.lower)
+
+    def worth(self, cuts: Thresholds, chosen: Ints) -> Floats:
+        return self.devset.subset(chosen).values_at(cuts.upper, cuts.lower, self.policy)
+
+    def searches(self, cuts: Thresholds, chosen: Ints) -> int:
+        return int((self.devset.subset(chosen).actions(cuts.upper, cuts.lower, self.policy) != CORRECT).sum())
+
+    def rank(self, cuts: Thresholds, chosen: Ints, own: bool) -> tuple[float, bool, int]:
+        """What the best cell has most of."""
+        return round(float(self.worth(cuts, chosen).mean()), 9), own, -self.searches(cuts, chosen)
+
+    def cell(self, everyone: Ints, groups: Groups | None) -> Cell:
+        cuts = self.thresholds_on(everyone)
+        return Cell(mean_interval(self.worth(cuts, everyone), groups), self.searches(cuts, everyone), cuts)
+
+
+def _repeats(cells: Mapping[Pair, _CellOutcomes], folds: int) -> int:
+    """As many as the search of the largest cell allows, and fewer for many cells."""
+    return max(2, min(repeats_of(cell.devset, cell.policy, folds * len(cells)) for cell in cells.values()))
 
 
 def _with(program: dspy.Module, values: Mapping[str, Any]) -> dspy.Module:
@@ -164,15 +299,6 @@ def _with(program: dspy.Module, values: Mapping[str, Any]) -> dspy.Module:
 
 def _crossed(values: Mapping[str, Any]) -> bool:
     return set(_CUTS) <= set(values) and values["lower"] > values["upper"]
-
-
-def _cell(variant: dspy.Module, outcomes: Outcomes, prices: Prices, tune: bool) -> Cell:
-    settings = settings_of(variant)
-    found: BestThresholds = best_thresholds(outcomes.scores, outcomes.values(prices), settings.policy)
-    pair = found.thresholds if tune else settings.thresholds
-    actions = found.actions_at(pair.upper, pair.lower)
-    searches = sum(count for action, count in actions.items() if action != "correct")
-    return Cell(found.value_at(pair.upper, pair.lower), searches, pair)
 
 
 def _folder_name(chosen: Mapping[str, Any]) -> str:

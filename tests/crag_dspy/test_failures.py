@@ -1,4 +1,7 @@
-"""DESIGN section 7, row by row and in pairs: sync, async, batch and Evaluate. One question never ends a batch."""
+"""README's table of what happens when things go wrong, row by row and in pairs: sync, async, batch and Evaluate.
+
+One question never ends a batch.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import pytest
 from crag_dspy import CRAG, RAG, NoRetrieval, Passage, SelfCRAG, SelfRAG
 from crag_dspy.actions import Action
 from crag_dspy.errors import GraderError, SearchAuthError, SearchQuotaError, SearchTimeoutError
+from crag_dspy.graders.lm import LMGrader
 from crag_dspy.self_rag.reflective import SelfReflective
 from crag_dspy.text.replies import is_abstention
 
@@ -371,3 +375,20 @@ class TestSelfRAG:
             run(program, lm, "sync", question=QUESTION).failed
             == "language model: LMUnexpectedError: [scripted/by-field] gone"
         )
+
+
+def test_a_grader_that_could_not_ask_about_some_texts_is_at_fault(scripted_lm: Callable[..., Any]) -> None:
+    """The other texts count, and an evaluation knows that this was not what the grader thinks of them."""
+
+    def verdict(request: Any) -> str:
+        if "Cats" in request.inputs["passage"]:
+            raise ConnectionError("unplugged")
+        return "yes"
+
+    passages = [INSIDE, Passage("Cats sleep.", id="cats")]
+    program = CRAG(lambda query: passages, LMGrader(), None)
+    lm = scripted_lm({"verdict": verdict, "answer": "1931"})
+    found = run(program, lm, "sync", question=QUESTION, action=Action.CORRECT)
+    assert (found.answer, found.failed) == ("1931", None)
+    assert "failed on 1 of 2 texts: LMUnexpectedError" in found.trace.faults["grader"]
+    assert found.trace.faults["grader"] in found.warnings

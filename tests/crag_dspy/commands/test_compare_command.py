@@ -17,7 +17,7 @@ import dspy
 import pytest
 from command_line import run_command
 
-from crag_dspy.errors import ConfigError
+from crag_dspy.errors import ConfigError, OutageError
 from crag_dspy.optimize.comparison.comparing import compare
 from crag_dspy.optimize.metrics.answers import contains_word
 from crag_dspy.optimize.runs.folder import RESULTS, read_rows
@@ -286,3 +286,23 @@ def test_a_comparison_that_was_killed_goes_on_in_the_system_it_was_in(
         assert {**one, "seconds": 0} == {**other, "seconds": 0}
     made = (tmp_path / "calls").read_text().count("call")
     assert len(lm.requests) <= made <= len(lm.requests) + 1  # no more than the question that was in flight
+
+
+def test_an_outage_ends_it_with_its_cause_and_is_gone_when_it_is_over(
+    command: Callable[..., Any],
+    model_server: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys.modules["compared_parts"], "lm", model_server.lm(temperature=0.0))
+    arguments = ["compare", "dev.jsonl", "--config", "crag.toml", "--run", "out"]
+    with pytest.raises(
+        OutageError, match="5 questions in a row failed, the last by language model: LMTransport"
+    ):
+        run_command(*arguments)
+    assert run_command(*arguments, "--stop-after", "0") == 1
+    printed = capsys.readouterr().out
+    assert "failed: no retrieval 6, RAG 6, CRAG 6; these questions count as not right" in printed
+    model_server.open()
+    assert run_command(*arguments) == 0
+    assert "failed:" not in capsys.readouterr().out

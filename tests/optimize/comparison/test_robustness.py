@@ -266,3 +266,26 @@ def test_a_passage_that_answers_is_no_decoy_however_deep_it_ranks(lm: Any, tmp_p
         many = Robustness(program, ["rag:9"], devset()[:1], rates=(1,))
     assert many.at[1][0].left_out == ["Ardent"]
     assert not any("opened in" in request.inputs["context"] for request in lm.requests)
+
+
+def test_curves_are_over_documents(lm: Any) -> None:
+    questions = [
+        dspy.Example({**example.toDict(), "document": f"guide {number % 2}"}).with_inputs("question")
+        for number, example in enumerate(devset())
+    ]
+    with dspy.context(lm=lm):
+        curves = Robustness(crag(), ["rag", "crag"], questions, rates=(0, 1), decoys=[1]).ask(
+            contains_word, threads=1
+        )
+        alone = Robustness(crag(), ["rag", "crag"], questions, rates=(0, 1), by="question").ask(
+            contains_word, threads=1
+        )
+    assert curves is not None
+    assert alone is not None
+    for points in (curves.removal, curves.decoys):
+        assert {system.quality.groups for systems in points.values() for system in systems} == {2}
+    assert {system.quality.groups for systems in alone.removal.values() for system in systems} == {len(NAMES)}
+    note = f"intervals are over the 2 documents of {len(NAMES)} questions; with fewer than 8"
+    assert note in str(curves)
+    assert note in curves.markdown()
+    assert note in curves.to_json()["note"]

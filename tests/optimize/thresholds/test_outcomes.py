@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import dspy
@@ -41,6 +42,56 @@ def test_every_action_is_run_once(collected: Any) -> None:
     worth = dict(zip(COUNTRIES, outcomes.qualities(), strict=True))
     assert worth["France"] == {Action.CORRECT: 1, Action.AMBIGUOUS: 1, Action.INCORRECT: 1}
     assert worth["Peru"] == {Action.CORRECT: 0, Action.AMBIGUOUS: 1, Action.INCORRECT: 1}
+
+
+def test_what_the_actions_of_a_question_share_is_done_once(collected: Any, capitals_program: Any) -> None:
+    program, count = capitals_program(), {"retrieve": 0, "grade": 0, "search": 0}
+    parts = program.corrective
+    retrieve, score, search = parts.retrieve.part, parts.grade.part.score, parts.search.part
+
+    def retrieving(query: str, k: int) -> Any:
+        count["retrieve"] += 1
+        return retrieve(query, k)
+
+    def grading(question: str, texts: Any) -> Any:
+        count["grade"] += 1
+        return score(question, texts)
+
+    def searching(query: str, max_results: int) -> Any:
+        count["search"] += 1
+        return search(query, max_results)
+
+    counted = capitals_program(retrieve=retrieving, search=searching, grader=grading)
+    outcomes, lm = collected(counted)
+    assert outcomes.runs == 18
+    # Of each question: its passage, the page, and of the former its one strip, which has another title.
+    assert count["retrieve"] == count["search"] == 6
+    assert count["grade"] <= 6 * 3
+    assert [request.fields for request in lm.requests].count(("query",)) == 6
+    assert (
+        len(lm.requests) == outcomes.lm_calls == 6 * (1 + 3)
+    )  # a rewrite, and three answers from other evidence
+    assert len({request.text for request in lm.requests}) == len(lm.requests)
+
+
+def test_an_action_costs_what_it_would_alone(
+    collected: Any, capitals_program: Any, capitals_devset: Any
+) -> None:
+    def slow(query: str, max_results: int) -> list[Any]:
+        until = time.perf_counter() + 0.05
+        while time.perf_counter() < until:
+            pass
+        return [{"id": "web", "text": f"{query} It is a city."}]
+
+    outcomes, _ = collected(capitals_program(search=slow))
+    for actions in outcomes.rows:
+        lm_calls = {action: row["cost"]["lm_calls"] for action, row in actions.items()}
+        assert lm_calls == {Action.CORRECT: 1, Action.AMBIGUOUS: 2, Action.INCORRECT: 2}
+        assert actions[Action.AMBIGUOUS]["shared"] + actions[Action.INCORRECT]["shared"] == 1  # the rewrite
+        for action in (Action.AMBIGUOUS, Action.INCORRECT):
+            assert actions[action]["cost"]["seconds"] >= 0.05
+        tokens = {action: row["cost"]["tokens"] for action, row in actions.items()}
+        assert tokens[Action.INCORRECT] > tokens[Action.CORRECT]
 
 
 def test_an_outcome_does_not_depend_on_where_the_thresholds_stand(

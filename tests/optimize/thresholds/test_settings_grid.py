@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import dspy
@@ -52,7 +53,7 @@ def test_settings_that_change_answers_are_run_each(gridded: Any, tmp_path: Path)
     assert found.runs == found.runs_now == 4 * 18
     assert found.cells[0][0].value == 1
     assert found.cells[1][0].value == pytest.approx(1 / 6)
-    assert found.best == (-1.0, 1)
+    assert found.best == (-1.0, 1)  # of equal ones the first
     assert found.program.settings.strip_threshold == -1.0
     assert sorted(path.name for path in tmp_path.iterdir())[0] == "strip_threshold=-1.0,top_n=1"
     wider, _ = gridded({"strip_threshold": [-1.0, 0.8], "top_n": [1, 3, 5]}, run=tmp_path)
@@ -73,6 +74,32 @@ def test_each_cell_gets_its_own_thresholds_unless_told_not_to(gridded: Any) -> N
     kept, _ = gridded(axes, prices=Prices(search=2.0), tune=False)
     assert kept.cells[0][0].searches == 4
     assert kept.cells[0][0].thresholds.upper == 0.5
+
+
+def test_the_choice_is_cross_validated_and_the_grader_remembered(gridded: Any, capitals_devset: Any) -> None:
+    found, _ = gridded({"strip_threshold": [-1.0, 0.8], "top_n": [1, 5]})
+    cell = found.cells[0][1]
+    assert cell.quality.low < cell.value == 1.0
+    assert found.cross_validated.mean == 1.0
+    assert found.change.equal == 6  # -1.0 and 5 are the program's own
+    settings = found.program.settings
+    assert (settings.grader, settings.grader_fingerprint) == ("capitals", "v1")
+    plain = json.loads(json.dumps(found.to_json()))
+    assert (plain["grader"], plain["grader_fingerprint"]) == ("capitals", "v1")
+    assert plain["cells"][0][0]["low"] == cell.quality.low
+    assert plain["change"]["improved"] is False
+    told = str(found)
+    assert "cross-validated 1.000 [" in told
+    assert "against the settings it had, cross-validated: +0.000 [" in told
+    assert "not better beyond noise; 6 questions find a difference of " in told
+    assert "as if no two were of one document" in told
+    elsewhere, _ = gridded({"strip_threshold": [-0.9, 0.8], "top_n": [1, 3]})
+    assert elsewhere.change is None  # the program's own settings are no cell
+
+
+def test_of_equal_cells_the_programs_own_is_best(gridded: Any) -> None:
+    found, _ = gridded({"top_n": [1, 3, 5], "strip_size": [2, 1]})
+    assert found.best == (5, 1)
 
 
 def test_bad_axes_are_named_before_any_run(gridded: Any) -> None:

@@ -33,28 +33,85 @@ def searched(capitals_program: Any, capitals_devset: Any, capitals_script: Any, 
     return run
 
 
-def test_it_finds_the_thresholds_and_sets_them_on_a_copy(searched: Any, capitals_program: Any) -> None:
+def often(devset: list[dspy.Example], times: int) -> list[dspy.Example]:
+    """Every question asked in several wordings: enough to tell that thresholds are better."""
+    return [
+        dspy.Example({**example.toDict(), "question": f"{example.question} ({number})"}).with_inputs(
+            "question"
+        )
+        for example in devset
+        for number in range(times)
+    ]
+
+
+def test_it_finds_the_thresholds_and_sets_them_on_a_copy(
+    searched: Any, capitals_program: Any, capitals_devset: Any
+) -> None:
     program = capitals_program(upper=-0.95, lower=-0.95)
-    found, _ = searched(program)
+    found, _ = searched(program, devset=often(capitals_devset, 5))
     # France and Italy have the answer inside; all others need the web.
     assert found.best.value == 1
-    assert found.best.searches == 4
+    assert found.best.searches == 4 * 5
     assert found.best.upper == pytest.approx((0.2 + 0.6) / 2)
     assert found.program.settings.thresholds == found.best.thresholds
     assert found.program.settings.grader == "capitals"
     assert found.program.settings.grader_fingerprint == "v1"
     assert program.settings.thresholds == Thresholds(-0.95, -0.95)
     assert found.value_before == pytest.approx(2 / 6)
-    assert (found.change.better, found.change.worse) == (4, 0)
+    assert found.improved
+    assert (found.change.better, found.change.worse) == (4 * 5, 0)
+    assert "Better beyond noise (+0.6" in str(found)
+    assert "p < 0.0001, on questions that did not choose them): the new thresholds are kept." in str(found)
     assert found.always[Action.CORRECT] == pytest.approx(2 / 6)
     assert found.always[Action.INCORRECT] == 1
 
 
+def test_too_few_questions_change_no_thresholds(searched: Any, capitals_program: Any) -> None:
+    """Four of six are better here, which six questions cannot tell from chance; what could be told is said."""
+    found, _ = searched(capitals_program(upper=-0.95, lower=-0.95))
+    assert found.best.value == 1
+    assert not found.improved
+    assert found.program.settings.thresholds == found.thresholds == Thresholds(-0.95, -0.95)
+    assert found.program.settings.grader_fingerprint == "v1"  # these thresholds were tried on it
+    plain = found.to_json()
+    assert (plain["improved"], plain["change"]["improved"]) == (False, False)
+    assert plain["kept"] == {"upper": -0.95, "lower": -0.95, "policy": "max"}
+    assert "Not better beyond noise (" in plain["verdict"]
+    assert "6 questions find a difference of " in plain["verdict"]
+    assert "as if no two were of one document" in str(found)
+
+
+def test_on_a_tie_the_old_thresholds_stay_and_correction_is_not_switched_off(
+    searched: Any, capitals_program: Any
+) -> None:
+    found, _ = searched(capitals_program(upper=0.31, lower=-0.77), metric=lambda example, pred: 1.0)
+    assert found.best.thresholds == found.program.settings.thresholds == Thresholds(0.31, -0.77)
+    assert found.best.upper_range == (0.2, 0.6)
+    assert found.best.lower_range == (-1.0, 0.31)
+    assert "No thresholds are better on these questions: the old ones are kept." in str(found)
+
+
+def test_documents_are_what_is_resampled_and_folded(
+    searched: Any, capitals_program: Any, capitals_devset: Any
+) -> None:
+    questions = [
+        dspy.Example({**example.toDict(), "document": f"atlas {number % 10}"}).with_inputs("question")
+        for number, example in enumerate(often(capitals_devset, 10))
+    ]
+    program = capitals_program(upper=-0.95, lower=-0.95)
+    found, _ = searched(program, devset=questions)
+    assert found.cross_validated.estimate.groups == found.change.groups == 10
+    assert "intervals are over the 10 documents of 60 questions" in str(found)
+    by_question, _ = searched(program, devset=questions, by="question")
+    assert by_question.change.groups == 60
+
+
 def test_the_tuned_program_scores_what_the_search_promised(
-    searched: Any, capitals_devset: Any, capitals_script: Any, scripted_lm: Any
+    searched: Any, capitals_program: Any, capitals_devset: Any, capitals_script: Any, scripted_lm: Any
 ) -> None:
     metric = combine(contains_word, Prices(search=0.3))
-    found, _ = searched(metric=metric)
+    capitals_devset = often(capitals_devset, 5)
+    found, _ = searched(capitals_program(upper=-0.95, lower=-0.95), metric=metric, devset=capitals_devset)
     with dspy.context(lm=scripted_lm(capitals_script)):
         measured = evaluate(found.program, capitals_devset, metric, threads=1)
     assert measured.score == pytest.approx(found.best.value)
@@ -78,11 +135,22 @@ def test_runs_are_counted_beside_what_a_grid_would_have_taken(searched: Any, tmp
     told = str(found)
     assert "runs of the program: 18 for 6 questions (18 now)" in told
     assert "a 50 x 50 grid would have taken 15000 runs" in told
-    assert "contains_word 1.000 [1.000, 1.000] on 6 questions, the best of all thresholds" in told
+    assert "contains_word 1.000 on the 6 questions that chose them, the best of all thresholds" in told
     assert "cross-validated" in told
     again, lm = searched(run=tmp_path, policy="vote")
     assert again.outcomes.runs_now == len(lm.requests) == 0
-    assert again.program.settings.policy == "vote"
+    assert again.best.policy == "vote"
+    assert again.program.settings.policy == "max"  # nothing was better than what there was
+
+
+def test_another_policy_is_taken_up_with_its_thresholds_where_they_are_better(
+    searched: Any, capitals_program: Any, capitals_devset: Any
+) -> None:
+    program = capitals_program(upper=-0.95, lower=-0.95)
+    found, _ = searched(program, devset=often(capitals_devset, 5), policy="vote")
+    assert found.improved
+    assert found.program.settings.policy == "vote"
+    assert found.program.settings.thresholds == found.best.thresholds
 
 
 def test_the_run_folder_has_the_program_and_the_summary(
@@ -95,7 +163,7 @@ def test_the_run_folder_has_the_program_and_the_summary(
     assert summary["frontier"][0]["searches"] == 0
     loaded = capitals_program()
     loaded.load(str(tmp_path / "program.json"))
-    assert loaded.settings.thresholds == found.best.thresholds
+    assert loaded.settings.thresholds == found.thresholds
 
 
 def test_what_makes_outcomes_doubtful_is_said(searched: Any, capitals_program: Any) -> None:
@@ -117,19 +185,21 @@ def test_what_makes_outcomes_doubtful_is_said(searched: Any, capitals_program: A
 def test_costs_that_the_cache_hid_are_said_where_they_are_priced(
     capitals_program: Any, capitals_devset: Any, capitals_script: Any, scripted_lm: Any
 ) -> None:
-    """The rewrite of a question is the same call for INCORRECT as for AMBIGUOUS: the second one seems free."""
+    """What another search asked before seems free to this one; what two actions share is counted for both."""
     lm = scripted_lm(capitals_script, cache=True)
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=True)
     try:
         with dspy.context(lm=lm):
-            priced = search_thresholds(
-                capitals_program(), capitals_devset, combine(contains_word, Prices(kilotoken=0.1)), threads=1
-            )
-            plain = search_thresholds(capitals_program(), capitals_devset, contains_word, threads=1)
+            program, metric = capitals_program(), combine(contains_word, Prices(kilotoken=0.1))
+            first = search_thresholds(program, capitals_devset, metric, threads=1)
+            priced = search_thresholds(program, capitals_devset, metric, threads=1)
+            plain = search_thresholds(program, capitals_devset, contains_word, threads=1)
     finally:
         dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
-    assert priced.outcomes.cached + priced.outcomes.lm_calls == 6 * (1 + 2 + 2)
+    assert (first.outcomes.cached, first.outcomes.lm_calls) == (0, 6 * (1 + 3))
+    assert (priced.outcomes.cached, priced.outcomes.lm_calls) == (6 * (1 + 2 + 2), 0)
     assert plain.outcomes.cached == 6 * (1 + 2 + 2)
+    assert "cache" not in " ".join(first.warnings)
     assert f"{priced.outcomes.cached} LM replies came from DSPy's cache" in " ".join(priced.warnings)
     assert "cache" not in " ".join(plain.warnings)  # nothing of it has a price there
 
