@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 KEY_VARIABLE = "WEAVIATE_API_KEY"
+# By itself gRPC lets its pauses grow to two minutes, in which a server that is up again is not asked.
+RECONNECT = (("grpc.initial_reconnect_backoff_ms", 200), ("grpc.max_reconnect_backoff_ms", 2_000))
 FORK_VARIABLE = "GRPC_ENABLE_FORK_SUPPORT"
 
 
@@ -127,12 +129,15 @@ class Remote(Held):
 
     def _arguments(self) -> dict[str, Any]:
         from weaviate.classes.init import AdditionalConfig, Auth, Timeout
+        from weaviate.config import GrpcConfig
 
         key = self.key.value()
         common = {
             "auth_credentials": Auth.api_key(key) if key else None,
             "headers": {name: _from_environment(name, variable) for name, variable in self.headers.items()},
-            "additional_config": AdditionalConfig(timeout=Timeout(query=self.timeout)),
+            "additional_config": AdditionalConfig(
+                timeout=Timeout(query=self.timeout), grpc_config=GrpcConfig(channel_options=list(RECONNECT))
+            ),
             # The checks would ask a package registry for newer clients: no address but the service is asked.
             "skip_init_checks": True,
         }

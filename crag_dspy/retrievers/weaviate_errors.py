@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SAID_CHARS = 500
+# What a cluster says, under an error of no telling kind, while a node restarts.
+PASSING = ("no read replica found", "connection refused", "leader not found", "channel closed")
 
 _log = logging.getLogger(__name__)
 
@@ -51,11 +53,26 @@ def is_passing(error: BaseException) -> bool:
     import httpx
     import weaviate.exceptions as exceptions
 
-    if isinstance(error, (exceptions.WeaviateConnectionError, exceptions.WeaviateStartUpError)):
+    if is_too_large(error):
+        return False
+    gone = (
+        exceptions.WeaviateConnectionError,
+        exceptions.WeaviateStartUpError,
+        exceptions.WeaviateRetryError,  # the client's own tries, for a node that is away
+        exceptions.WeaviateClosedClientError,  # closed by another thread: the next try connects again
+    )
+    if isinstance(error, gone) or any(words in str(error).lower() for words in PASSING):
         return True
     if isinstance(error, exceptions.UnexpectedStatusCodeError):
         return error.status_code in (429, 500, 502, 503, 504)
-    return isinstance(error, httpx.TransportError) or grpc_code(error) in ("ABORTED", "RESOURCE_EXHAUSTED")
+    codes = ("ABORTED", "RESOURCE_EXHAUSTED", "UNAVAILABLE")
+    return isinstance(error, httpx.TransportError) or grpc_code(error) in codes
+
+
+def is_too_large(error: BaseException) -> bool:
+    """A message above what the client sends, the server takes, or the client reads: the same again cannot help."""
+    said = str(error).lower()
+    return "message larger than max" in said or "received message exceeds" in said
 
 
 def grpc_code(error: BaseException | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import dspy
 import pytest
 
-from crag_dspy import CRAG, CorrectiveRetriever, Passage
+from crag_dspy import CRAG, CorrectiveRetriever, LMGrader, Passage
 from crag_dspy.actions import Action
 from crag_dspy.errors import ConfigError
 from crag_dspy.text.replies import is_abstention
@@ -284,3 +285,23 @@ def test_an_endless_page_is_cut(scripted_lm: Callable[..., Any]) -> None:
     )
     assert len(prediction.trace.passages[0].text) == MAX_CHARACTERS
     assert prediction.answer == "1931"
+
+
+def test_verdicts_that_cannot_be_read_are_told_and_what_nobody_judged_grounds_nothing(
+    scripted_lm: Any,
+) -> None:
+    lm = scripted_lm({"verdict": "Score: 7", "answer": "1931", "query": "bridge opened"})
+    program = CRAG([RELEVANT], LMGrader(lm), strip_threshold=-1.0)
+    with dspy.context(lm=lm):
+        prediction = program(question=QUESTION, action="correct")
+    assert prediction.evidence
+    assert prediction.answer == "1931"
+    assert not prediction.grounded
+    told = [warning for warning in prediction.warnings if "gave no verdict that can be read" in warning]
+    assert [re.findall(r"for (\d of \d) texts, such as 'Score: 7'", warning) for warning in told] == [
+        ["1 of 1"],  # passages
+        ["2 of 2"],  # strips
+    ]
+    assert (
+        "no strip of the evidence was judged, so the answer does not count as grounded" in prediction.warnings
+    )

@@ -41,11 +41,15 @@ class RefusedError(Exception):
 
 @dataclass
 class Stored:
-    """An object: its properties as Python values, and its vector by name ("" for the only one)."""
+    """An object: its properties as Python values, and its vector by name ("" for the only one).
+
+    `indexed` is False for what a killed server kept in its object store only: found by words, never by vectors.
+    """
 
     uuid: str
     properties: dict[str, Any]
     vectors: dict[str, list[float]]
+    indexed: bool = True
 
 
 @dataclass
@@ -96,6 +100,9 @@ class WeaviateServer:
         self.key: str | None = None
         self.let_go = threading.Event()
         self.rest_faults: deque[int] = deque()
+        self.lost: int = 0  # batches to come that are stored, not indexed, and not acknowledged: kill -9
+        self.refuses: dict[str, str] = {}  # what the error of every object is, by method
+        self.largest: int | None = None  # bytes of a request
         self._faults: deque[tuple[str, Any, str]] = deque()
         self._lock = threading.RLock()
         self._start_grpc()
@@ -126,6 +133,9 @@ class WeaviateServer:
             def BatchObjects(self, request: Any, context: Any) -> Any:  # noqa: N802
                 return server._answered("BatchObjects", request, context, server._store)
 
+            def BatchDelete(self, request: Any, context: Any) -> Any:  # noqa: N802
+                return server._answered("BatchDelete", request, context, server._delete)
+
             def TenantsGet(self, request: Any, context: Any) -> Any:  # noqa: N802
                 return server._answered("TenantsGet", request, context, server._tenants)
 
@@ -146,6 +156,14 @@ class WeaviateServer:
             self.let_go.wait(10)
         elif planned:
             context.abort(code, details)
+        if self.largest is not None and request.ByteSize() > self.largest:
+            said = f"Sent message larger than max ({request.ByteSize()} vs. {self.largest})"
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, said)
+        if method == "BatchObjects" and self.lost:
+            self.lost -= 1
+            with self._lock:
+                self._store(request, indexed=False)
+            context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
         if self.key is not None and metadata.get("authorization") != f"Bearer {self.key}":
             context.abort(grpc.StatusCode.UNAUTHENTICATED, f"unauthorized: {metadata.get('authorization')}")
         try:
@@ -176,7 +194,7 @@ class WeaviateServer:
             _write(reply.results.add(), one, request, collection, score, distance)
         return reply
 
-    def _store(self, request: Any) -> Any:
+    def _store(self, request: Any, *, indexed: bool = True) -> Any:
         from weaviate.proto.v1 import batch_pb2
 
         reply = batch_pb2.BatchObjectsReply()
@@ -190,10 +208,36 @@ class WeaviateServer:
                     vectors[""] = _floats(sent.vector_bytes)
                 if not vectors and collection.vectorizer:
                     vectors[""] = _toy_vector(" ".join(map(str, properties.values())))
-                collection.of(sent.tenant)[sent.uuid] = Stored(sent.uuid, properties, vectors)
+                if "BatchObjects" in self.refuses:
+                    raise RefusedError(self.refuses["BatchObjects"])
+                objects = collection.of(sent.tenant)
+                before = objects.get(sent.uuid)
+                objects[sent.uuid] = Stored(sent.uuid, properties, vectors, indexed)
+                if before is not None and before.vectors == vectors:
+                    objects[sent.uuid].indexed = before.indexed  # the same again does not mend it
+                lengths = {
+                    len(one.vectors[name])
+                    for one in objects.values()
+                    for name in one.vectors
+                    if name in vectors
+                }
+                if len(lengths) > 1:  # an error, and stored all the same
+                    objects[sent.uuid].indexed = False
+                    raise RefusedError(
+                        f"new node has a vector with length {min(lengths)}: vector lengths differ"
+                    )
             except RefusedError as refused:
                 reply.errors.add(index=index, error=str(refused))
         return reply
+
+    def _delete(self, request: Any) -> Any:
+        from weaviate.proto.v1 import batch_delete_pb2
+
+        objects = self._collection(request.collection).of(request.tenant)
+        gone = [name for name, one in objects.items() if _passes(one, request.filters)]
+        for name in gone:
+            del objects[name]
+        return batch_delete_pb2.BatchDeleteReply(matches=len(gone), successful=len(gone))
 
     def _tenants(self, request: Any) -> Any:
         from weaviate.proto.v1 import tenants_pb2
@@ -356,9 +400,14 @@ def _check(properties: dict[str, Any], collection: Collection) -> None:
             raise RefusedError(
                 f"no such prop with name '{name}' found in class '{collection.schema['class']}'"
             )
-        wanted: Any = {"text": str, "date": str, "int": float, "number": float, "boolean": bool}.get(
-            kind, list
-        )
+        wanted: Any = {
+            "text": str,
+            "date": str,
+            "uuid": str,
+            "int": float,
+            "number": float,
+            "boolean": bool,
+        }.get(kind, list)
         if value is not None and not isinstance(value, wanted):
             raise RefusedError(
                 f"invalid {kind} property '{name}' on class: not a {kind}, but {type(value).__name__}"
@@ -370,6 +419,12 @@ def _write(result: Any, one: Stored, request: Any, collection: Collection, score
     if wanted.uuid:
         result.metadata.id_as_bytes = uuid.UUID(one.uuid).bytes
         result.metadata.id = one.uuid
+    for name, vector in one.vectors.items() if wanted.vector or wanted.vectors else ():
+        packed = struct.pack(f"<{len(vector)}f", *vector)
+        if name:
+            result.metadata.vectors.add(name=name, vector_bytes=packed)
+        else:
+            result.metadata.vector_bytes = packed
     if wanted.score and score is not None:
         result.metadata.score, result.metadata.score_present = score, True
     if wanted.distance and distance is not None:
@@ -385,10 +440,19 @@ def _write(result: Any, one: Stored, request: Any, collection: Collection, score
             fields[name].null_value = 0
         elif kind == "text[]":
             fields[name].list_value.text_values.values.extend(value)
+        elif kind == "int[]":
+            fields[name].list_value.int_values.values = struct.pack(f"<{len(value)}q", *map(int, value))
+        elif kind == "date":
+            fields[name].date_value = re.sub(r"(\.\d*?)0*(?:\+00:00|Z)$", _shorter, value)
         elif kind == "int":
             fields[name].int_value = int(value)
         else:
             setattr(fields[name], {"boolean": "bool"}.get(kind, kind) + "_value", value)
+
+
+def _shorter(found: re.Match[str]) -> str:
+    """As the server writes a moment in UTC: without zeros at the end of its seconds, and with Z."""
+    return ("" if found[1] == "." else found[1]) + "Z"
 
 
 def _floats(packed: bytes) -> list[float]:
@@ -437,7 +501,7 @@ def _nearest(
     found = []
     for one in objects:
         own = one.vectors.get(names[0] if names else "") or next(iter(one.vectors.values()), None)
-        if own is not None:
+        if own is not None and one.indexed:
             if len(own) != len(vector):
                 raise RefusedError(f"vector lengths don't match: {len(own)} vs {len(vector)}")
             found.append((one, None, 1 - _cosine(own, vector)))
