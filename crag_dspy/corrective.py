@@ -15,7 +15,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from crag_dspy.actions import Action, decide
 from crag_dspy.contracts import ReadingGrader, TunedGrader
-from crag_dspy.errors import cause_of
+from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.flow import Call, Flow, Together, adrive, drive
 from crag_dspy.graders.adapt import as_grader
 from crag_dspy.knowledge import compose, quoted
@@ -86,6 +86,11 @@ class CorrectiveRetriever(Saved):
         if forced is not None:
             check_choice("action", forced, list(map(str, Action)))
         settings, grader = self.settings, self.grade.part
+        if settings.grade_by == "once" and self.read is None:
+            raise ConfigError(
+                f"grade_by='once' needs a grader that reads passages once, such as 'mini'; {grader.name!r} reads a "
+                "question and a text together: use grade_by='passage'"
+            )
         trace = Trace(question, settings.thresholds, settings.policy, grader.name, forced=forced is not None)
         if mismatch := self.grader_mismatch():
             trace.warn(mismatch)
@@ -163,16 +168,13 @@ class CorrectiveRetriever(Saved):
         self, question: str, passages: Sequence[Passage], strips: Sequence[Strip], trace: Trace
     ) -> Flow:
         """(a score a passage, the strips): what decides, and the strips with their scores where it takes no more."""
-        if self.read is not None:
-            scores, strips = yield from self._read(question, passages, strips, trace)
-        elif self.settings.grade_by == "passage":
+        if self.settings.grade_by == "once":
+            return (yield from self._read(question, passages, strips, trace))
+        if self.settings.grade_by == "passage":
             scores = yield from self._graded(question, [titled(p, p.text) for p in passages], trace)
             return scores, strips
-        else:
-            strips = yield from self._graded_strips(question, strips, trace)
-        if self.settings.grade_by == "strips":
-            scores = [_best(strip.score for strip in strips if strip.passage is p) for p in passages]
-        return scores, strips
+        strips = yield from self._graded_strips(question, strips, trace)
+        return [_best(strip.score for strip in strips if strip.passage is p) for p in passages], strips
 
     def _read(
         self, question: str, passages: Sequence[Passage], strips: Sequence[Strip], trace: Trace
@@ -199,7 +201,7 @@ class CorrectiveRetriever(Saved):
         if strips and self.settings.select not in ("both", strips[0].origin):
             return list(strips)
         by_strips = self.settings.grade_by == "strips" and any(strip.origin == "internal" for strip in strips)
-        if self.read is None and not by_strips:
+        if self.settings.grade_by != "once" and not by_strips:
             strips = yield from self._graded_strips(question, strips, trace)
         kept = select(strips, self.settings.strip_threshold, self.settings.top_n)
         chosen = {id(strip) for strip in kept}
@@ -222,7 +224,7 @@ class CorrectiveRetriever(Saved):
         trace.web_passages = pages
         origin: Origin = "web"
         strips = yield from self._cut(pages, origin)
-        if self.read is not None:
+        if self.settings.grade_by == "once":
             _, strips = yield from self._read(question, pages, strips, trace)
         return (yield from self._refined(question, strips, trace))
 

@@ -4,6 +4,7 @@
     config.json             the T5's own configuration
     model.safetensors       weights in fp32 or bf16, or model-int8.safetensors (see int8.py)
     head.safetensors        the `segments` head
+    single.safetensors      what makes one vector of a text, for retrieval, optional
     adapter/                a LoRA adapter by PEFT, optional
     tokenizer.json ...      the tokenizer
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 SPEC_FILE = "grader.json"
 HEAD_FILE = "head.safetensors"
+SINGLE_FILE = "single.safetensors"  # one vector a text, for retrieval: no part of a score
 INT8_FILE = "model-int8.safetensors"
 WEIGHTS_FILE = "model.safetensors"
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -152,8 +154,6 @@ class GraderSpec(_Part):
             "words",
             "attention",
         )
-        if self.once is not None:  # absent in the fingerprints of graders made before it existed
-            scoring = (*scoring, "once")
         plain = {**self.model_dump(mode="json", include=set(scoring)), "files": dict(sorted(digests.items()))}
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -180,7 +180,8 @@ def digests(folder: Path, inside: str = "") -> dict[str, str]:
     """SHA-256 of every scoring file of a folder and its adapter/, by relative path, prefixed by `inside`."""
     places = (folder, folder / ADAPTER_FOLDER)
     found = {path for place in places for pattern in SCORING_FILES for path in place.glob(pattern)}
-    return {inside + path.relative_to(folder).as_posix(): _digest(path) for path in sorted(found)}
+    scoring = sorted(path for path in found if path.name != SINGLE_FILE)
+    return {inside + path.relative_to(folder).as_posix(): _digest(path) for path in scoring}
 
 
 def _digest(path: Path) -> str:

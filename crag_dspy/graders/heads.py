@@ -95,7 +95,8 @@ class SegmentHead(nn.Module):
         hidden: width of the one hidden layer; 0 for no network at all, only the weighted cosine.
         projected: size after the projection; None for no projection.
         late: size of a token's vector; None for pooled states alone.
-        single: size of one vector for a whole text, which retrieval compares and `raw` does not; None for none.
+
+    `single` makes one vector of a whole text, which retrieval compares and `raw` does not; None where there is none.
     """
 
     def __init__(
@@ -104,7 +105,6 @@ class SegmentHead(nn.Module):
         hidden: int = 128,
         projected: int | None = None,
         late: int | None = None,
-        single: int | None = None,
     ) -> None:
         super().__init__()
         width = projected or size
@@ -116,7 +116,7 @@ class SegmentHead(nn.Module):
             else None
         )
         self.late = LateInteraction(size, late) if late else None
-        self.single = SingleVector(size, single) if single else None
+        self.single: SingleVector | None = None
         self._root = math.sqrt(width)
         with torch.no_grad():
             self.cosine.weight.fill_(5.0)
@@ -133,15 +133,13 @@ class SegmentHead(nn.Module):
             projection, first = state.get("projection.weight"), state.get("mlp.0.weight")
             tokens = state.get("late.project.weight")
             late = tokens.shape[0] if tokens is not None else None
-            whole = state.get("single.project.weight")
-            single = whole.shape[0] if whole is not None else None
             if projection is not None:
                 size, projected = projection.shape[1], projection.shape[0]
             else:  # without either, the head is the weighted cosine alone, which fits any size
                 size, projected = (first.shape[1] - 1) // 2 if first is not None else 1, None
             if tokens is not None:
                 size = tokens.shape[1]
-            head = cls(size, first.shape[0] if first is not None else 0, projected, late, single)
+            head = cls(size, first.shape[0] if first is not None else 0, projected, late)
             if projection is not None and "projection.bias" not in state and head.projection is not None:
                 state = {**state, "projection.bias": torch.zeros(projection.shape[0])}
             head.load_state_dict({name: tensor.float() for name, tensor in state.items()})

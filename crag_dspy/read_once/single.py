@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
+
+from crag_dspy.errors import ArtefactError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class SingleVector(nn.Module):
@@ -22,6 +29,17 @@ class SingleVector(nn.Module):
         self.project = nn.Linear(size, width)
         self.scale = nn.Parameter(torch.tensor(20.0))
         nn.init.zeros_(self.gate.weight)
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Tensor]) -> SingleVector:
+        """The module whose sizes the tensors of single.safetensors tell. ArtefactError for other tensors."""
+        try:
+            weight = state["project.weight"]
+            made = cls(weight.shape[1], weight.shape[0])
+            made.load_state_dict({name: tensor.float() for name, tensor in state.items()})
+        except (KeyError, RuntimeError, IndexError) as error:
+            raise ArtefactError(f"single.safetensors: not the tensors of a single vector: {error}") from error
+        return made
 
     @torch.no_grad()
     def start_from(self, means: Tensor, damping: float = 0.3) -> None:

@@ -45,7 +45,7 @@ class GraderEmbedder(Held):
         from crag_dspy.graders.t5 import T5Grader
 
         opened = T5Grader.from_pretrained(self._source)
-        if not opened.reads_once:
+        if not opened.reads_once or opened.scorer.head.single is None:
             raise ConfigError(
                 f"embedder: grader {opened.name!r} reads a question and a text together, so it has no vectors of a "
                 "passage: use embedder='mini', 'minilm' or another sentence encoder"
