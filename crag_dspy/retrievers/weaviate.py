@@ -71,7 +71,8 @@ class WeaviateRetriever(Held):
         query_properties: the properties that words are looked for in, such as ["title^2", "text"]; None is
             all.
         vector_name: of the vector, in a collection that has several.
-        consistency: "ONE", "QUORUM" or "ALL" replicas must agree; None is the server's default.
+        consistency: "ONE", "QUORUM" or "ALL" replicas are compared; None is the server's default. Weaviate answers
+            a search even when fewer of them are up: what they do not agree on is told in a warning of the log.
         timeout: seconds for a search, its tries and pauses together.
         retries: further tries when a connection or a node fails.
         backoff: seconds before the second try.
@@ -215,6 +216,7 @@ class WeaviateRetriever(Held):
         """The best `k` passages for `query`, best first; fewer when there are no more."""
         if not self._asks_something(query, k):
             return []
+        query = _encodable(query)
         client_library()  # an import of seconds, once, which is not the service's time
         vector = self._vector(query)
         try:
@@ -226,6 +228,7 @@ class WeaviateRetriever(Held):
         """`__call__` for asyncio: on an async client, or in a thread where there is only a sync one."""
         if not self._asks_something(query, k):
             return []
+        query = _encodable(query)
         await asyncio.to_thread(client_library)
         try:
             async with asyncio.timeout(self.timeout):
@@ -238,10 +241,17 @@ class WeaviateRetriever(Held):
         began, tries = time.monotonic(), 0
         while True:
             tries += 1
+            client = None
             try:
-                collection = self.opened(self.connection.client())
-                return self._read(self._asked(collection, query, k, vector))
-            except failures() as error:
+                client = self.connection.client()
+                return self._read(self._asked(self.opened(client), query, k, vector))
+            except Exception as error:
+                closed = client is not None and not self.connection.holds(client)
+                if not closed and not isinstance(error, failures()):
+                    raise
+                if closed and time.monotonic() - began < self.timeout:
+                    tries -= 1  # somebody closed the connection meanwhile: the next try has another
+                    continue
                 failure, passing = self.explained(error), is_passing(error)
             time.sleep(self._pause(failure, passing, tries, time.monotonic() - began))
 
@@ -277,7 +287,9 @@ class WeaviateRetriever(Held):
         common = {
             "limit": k,
             "filters": filter_of(self.filters),
-            "return_metadata": MetadataQuery(distance=near, score=not near),
+            "return_metadata": MetadataQuery(
+                distance=near, score=not near, is_consistent=self.consistency is not None
+            ),
             "return_properties": self._properties.wanted(),
         }
         words = None if self.query_properties is None else list(self.query_properties)
@@ -299,6 +311,13 @@ class WeaviateRetriever(Held):
         )
 
     def _read(self, reply: Any) -> list[Passage]:
+        if self.consistency is not None and any(one.metadata.is_consistent is False for one in reply.objects):
+            _log.warning(
+                "Collection %r: replicas do not agree on what was found, or too few answered for consistency=%r; "
+                "Weaviate answers a search all the same",
+                self.collection,
+                self.consistency,
+            )
         return passages_of(reply.objects, self._properties, self.collection)
 
     def _vector(self, query: str) -> list[float] | None:
@@ -313,7 +332,7 @@ class WeaviateRetriever(Held):
         check_whole("k", k)
         if not isinstance(query, str):
             raise ConfigError(f"query must be a str, got {type(query).__name__}")
-        return bool(query.strip())
+        return bool(_encodable(query).strip())
 
     def _pause(self, failure: RetrieverError, passing: bool, tries: int, elapsed: float) -> float:
         """Seconds until the next try. Raises `failure` when another try cannot help, or there is no time.
@@ -332,6 +351,11 @@ class WeaviateRetriever(Held):
         key = self.connection.key if isinstance(self.connection, Remote) else Secret(None, KEY_VARIABLE)
         place = f"Weaviate ({self.connection!r}, collection {self.collection!r})"
         return explained(error, place, key, has_tenant=self.tenant is not None)
+
+
+def _encodable(query: str) -> str:
+    """Half a surrogate pair cannot be written as UTF-8."""
+    return query.encode("utf-8", "ignore").decode()
 
 
 def _check_name(name: str, value: Any) -> None:

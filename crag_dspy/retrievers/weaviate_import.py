@@ -24,7 +24,7 @@ from crag_dspy.errors import ConfigError, RetrieverError, cause_of, message_of
 from crag_dspy.live.keys import without_keys
 from crag_dspy.passages import Passage
 from crag_dspy.retrievers.weaviate_client_log import client_log
-from crag_dspy.retrievers.weaviate_errors import failures, is_passing, is_too_large
+from crag_dspy.retrievers.weaviate_errors import StartingError, failures, is_passing, is_too_large
 from crag_dspy.retrievers.weaviate_objects import REST_PROPERTY, plain
 from crag_dspy.retrievers.weaviate_values import (
     InexactError,
@@ -166,7 +166,7 @@ def _batches(passages: Iterable[Any], most: int) -> Iterator[list[Item]]:
             raise ConfigError(f"passages[{number}] must be a Passage, got {type(passage).__name__}")
         size = (
             len(passage.text)
-            + len(repr(passage.metadata))
+            + len(repr(passage.metadata) if passage.metadata else "")
             + FLOAT_CHARS * len(() if vector is None else vector)
         )
         if batch and chars + size > BATCH_CHARS:
@@ -274,7 +274,12 @@ class _Target:
         store = self._store
         collections = store.connection.client().collections
         if not collections.exists(store.collection):
-            raise ConfigError(f"there is no collection {store.collection!r}: make it with create_collection")
+            if not store.connection.client().is_ready():
+                raise StartingError("the server is starting")
+            if not collections.exists(store.collection):  # and did not come between the two questions
+                raise ConfigError(
+                    f"there is no collection {store.collection!r}: make it with create_collection"
+                )
         collection = collections.get(store.collection)
         config = collection.config.get()
         if config.multi_tenancy_config.enabled != (store.tenant is not None):

@@ -102,6 +102,10 @@ class WeaviateServer:
         self.rest_faults: deque[int] = deque()
         self.lost: int = 0  # batches to come that are stored, not indexed, and not acknowledged: kill -9
         self.refuses: dict[str, str] = {}  # what the error of every object is, by method
+        self.nodes = 3
+        self.starting = False  # REST answers, and knows no collection yet
+        self.cold: set[str] = set()  # tenants that are there and not active
+        self.inconsistent = False  # what is found is said to be so, when it is asked
         self.largest: int | None = None  # bytes of a request
         self._faults: deque[tuple[str, Any, str]] = deque()
         self._lock = threading.RLock()
@@ -181,6 +185,8 @@ class WeaviateServer:
         from weaviate.proto.v1 import search_get_pb2
 
         collection = self._collection(request.collection)
+        if request.tenant in self.cold:
+            raise RefusedError(f"tenant not active: '{request.tenant}'")
         objects = list(collection.of(request.tenant).values())
         if request.HasField("filters"):
             objects = [one for one in objects if _passes(one, request.filters)]
@@ -192,6 +198,9 @@ class WeaviateServer:
         reply = search_get_pb2.SearchReply()
         for one, score, distance in _ranked(request, collection, objects)[: request.limit or 10]:
             _write(reply.results.add(), one, request, collection, score, distance)
+            if request.metadata.is_consistent:
+                reply.results[-1].metadata.is_consistent = not self.inconsistent
+                reply.results[-1].metadata.is_consistent_present = True
         return reply
 
     def _store(self, request: Any, *, indexed: bool = True) -> Any:
@@ -293,6 +302,10 @@ class WeaviateServer:
                 "grpcMaxMessageSize": 104_858_000,
                 "modules": {"text2vec-toy": {}},
             }
+        if self.starting and path.endswith("/ready"):
+            return 503, {}
+        if self.starting and path.startswith("/v1/schema"):
+            return 404, {}
         if path.startswith("/v1/.well-known/"):
             return (404, {}) if path.endswith("openid-configuration") else (200, {})
         if (method, path) == ("POST", "/v1/schema"):
@@ -301,6 +314,12 @@ class WeaviateServer:
             cuts = {prop.get("tokenization") for prop in sent.get("properties", [])}
             if "gse" in cuts:  # one that this server was not started with
                 said = "the GSE tokenizer is not enabled; set 'ENABLE_TOKENIZER_GSE' to 'true' to enable"
+                return 422, {"error": [{"message": said}]}
+            if sent.get("replicationConfig", {}).get("factor", 1) > self.nodes:
+                said = (
+                    f"could not find enough weaviate nodes for replication: {self.nodes} available, "
+                    f"{sent['replicationConfig']['factor']} requested"
+                )
                 return 422, {"error": [{"message": said}]}
             self.collections[sent["class"]] = Collection(_with_defaults(sent))
             return 200, sent
@@ -597,6 +616,12 @@ def weaviate_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WeaviateServer]
     server = WeaviateServer()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def protocol_place(weaviate_server: WeaviateServer) -> Place:
+    """The protocol server only, for tests of what it alone holds or lacks."""
+    return Place(weaviate_server.url, weaviate_server.grpc_port, weaviate_server)
 
 
 @pytest.fixture(params=["protocol", *_TRUE])
