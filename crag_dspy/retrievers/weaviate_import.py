@@ -25,6 +25,7 @@ from crag_dspy.live.keys import without_keys
 from crag_dspy.passages import Passage
 from crag_dspy.retrievers.weaviate_client_log import client_log
 from crag_dspy.retrievers.weaviate_errors import StartingError, failures, is_passing, is_too_large
+from crag_dspy.retrievers.weaviate_facts import Facts
 from crag_dspy.retrievers.weaviate_objects import REST_PROPERTY, plain
 from crag_dspy.retrievers.weaviate_values import (
     InexactError,
@@ -296,7 +297,13 @@ class _Target:
         ):
             vector = self._vector_of(found)
             self._dimension = len(vector) if vector else None
-        return {prop.name: str(prop.data_type.value) for prop in config.properties}
+        self._facts = Facts.of(config)
+        mark = self._facts.remembered.embedder if self._facts.remembered is not None else None
+        if mark is not None:
+            self._dimension = mark.dimension
+            if store.embedder is not None:
+                mark.check(store.embedder, store.collection)
+        return dict(self._facts.kinds)
 
     def _vector_of(self, found: Any) -> list[float] | None:
         """The single vector that an object came with, or None."""
@@ -316,6 +323,9 @@ class _Target:
             name: encodable(value) for name, value in own if name in self._kinds and name is not None
         }
         stored[store.text_property] = encodable(passage.text)
+        self._facts.warn_of_script(passage.text, store.text_property, "A text of this import")
+        for name, second in self._facts.seconds.items():
+            stored[second] = stored.get(name, "")
         rest = {}
         for name, value in passage.metadata.items():
             if name not in self._kinds or name in stored or name == REST_PROPERTY:
