@@ -11,14 +11,13 @@ index, for ever, and writing the same again does not mend it: such objects are d
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
-from uuid import NAMESPACE_URL, UUID, uuid5
+from uuid import UUID
 
 from crag_dspy.errors import ConfigError, RetrieverError, cause_of, message_of
 from crag_dspy.live.keys import without_keys
@@ -26,7 +25,7 @@ from crag_dspy.passages import Passage
 from crag_dspy.retrievers.weaviate_client_log import client_log
 from crag_dspy.retrievers.weaviate_errors import StartingError, failures, is_passing, is_too_large
 from crag_dspy.retrievers.weaviate_facts import Facts
-from crag_dspy.retrievers.weaviate_objects import REST_PROPERTY, plain
+from crag_dspy.retrievers.weaviate_objects import REST_PROPERTY, object_id, plain
 from crag_dspy.retrievers.weaviate_values import (
     InexactError,
     UnfitError,
@@ -35,12 +34,12 @@ from crag_dspy.retrievers.weaviate_values import (
     stored_value,
     stored_vector,
 )
+from crag_dspy.retrievers.weaviate_verify import Verification, verify_objects
 from crag_dspy.state.arguments import check_number, check_whole
 from crag_dspy.text.surrogates import encodable
 
 if TYPE_CHECKING:
     from crag_dspy.retrievers.weaviate import WeaviateRetriever
-    from crag_dspy.retrievers.weaviate_verify import Verification
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -54,7 +53,6 @@ LONGEST_PAUSE = 10.0
 # A batch of so many that is refused whole, for one reason, says that the next would be too: a server or a key that
 # may only read, a disk that is full.
 TELLING_REFUSALS = 10
-NAMESPACE = uuid5(NAMESPACE_URL, "crag-dspy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,24 +133,8 @@ def import_passages(
             target.store(items, overwrite)
             bar.update(len(items))
     if verify:
-        from crag_dspy.retrievers.weaviate_verify import verify_objects
-
         report.verified = verify_objects(store, target.stored)
     return report
-
-
-def object_id(passage: Passage) -> UUID:
-    """The UUID of a passage: its id when that is one, else made from its id, else from its content."""
-    try:
-        return UUID(passage.id)
-    except ValueError:
-        name = (
-            passage.id
-            or hashlib.sha256(
-                encodable(f"{passage.title}\n{passage.url}\n{passage.text}").encode()
-            ).hexdigest()
-        )
-        return uuid5(NAMESPACE, name)
 
 
 Item = tuple[Passage, Sequence[float] | None]

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
-from uuid import UUID
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from crag_dspy.errors import ConfigError, RetrieverError
 from crag_dspy.passages import Passage
 from crag_dspy.retrievers.weaviate_values import UnfitError, stored_value
+from crag_dspy.text.surrogates import encodable
 
 # Metadata that has no property of its own is kept here, as JSON.
 REST_PROPERTY = "metadata_json"
+NAMESPACE = uuid5(NAMESPACE_URL, "crag-dspy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,20 @@ def _rest(value: Any) -> dict[str, Any]:
     except ValueError:
         return {REST_PROPERTY: value}
     return kept if isinstance(kept, dict) else {REST_PROPERTY: value}
+
+
+def object_id(passage: Passage) -> UUID:
+    """The UUID of a passage: its id when that is one, else made from its id, else from its content."""
+    try:
+        return UUID(passage.id)
+    except ValueError:
+        name = (
+            passage.id
+            or hashlib.sha256(
+                encodable(f"{passage.title}\n{passage.url}\n{passage.text}").encode()
+            ).hexdigest()
+        )
+        return uuid5(NAMESPACE, name)
 
 
 def plain(value: Any) -> Any:

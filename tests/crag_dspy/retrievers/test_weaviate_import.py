@@ -20,8 +20,8 @@ from crag_dspy.retrievers.weaviate_import import (
     FailedPassage,
     ImportInterruptedError,
     import_passages,
-    object_id,
 )
+from crag_dspy.retrievers.weaviate_objects import object_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
