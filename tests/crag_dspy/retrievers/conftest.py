@@ -24,6 +24,7 @@ import uuid
 from collections import deque
 from concurrent import futures
 from dataclasses import dataclass, field
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -41,11 +42,15 @@ class RefusedError(Exception):
 
 @dataclass
 class Stored:
-    """An object: its properties as Python values, and its vector by name ("" for the only one)."""
+    """An object: its properties as Python values, and its vector by name ("" for the only one).
+
+    `indexed` is False for what a killed server kept in its object store only: found by words, never by vectors.
+    """
 
     uuid: str
     properties: dict[str, Any]
     vectors: dict[str, list[float]]
+    indexed: bool = True
 
 
 @dataclass
@@ -56,6 +61,16 @@ class Collection:
     @property
     def kinds(self) -> dict[str, str]:
         return {prop["name"]: prop["dataType"][0] for prop in self.schema.get("properties", [])}
+
+    @property
+    def cuts(self) -> dict[str, str]:
+        properties = self.schema.get("properties", [])
+        texts = {
+            prop["name"]: prop.get("tokenization", "word")
+            for prop in properties
+            if self.kinds[prop["name"]] == "text"
+        }
+        return {**{name: kind for name, kind in self.kinds.items() if kind == "date"}, **texts}
 
     @property
     def has_tenants(self) -> bool:
@@ -96,6 +111,14 @@ class WeaviateServer:
         self.key: str | None = None
         self.let_go = threading.Event()
         self.rest_faults: deque[int] = deque()
+        self.lost: int = 0  # batches to come that are stored, not indexed, and not acknowledged: kill -9
+        self.refuses: dict[str, str] = {}  # what the error of every object is, by method
+        self.nodes = 3
+        self.lacks = {"gse"}  # tokenizers
+        self.starting = False  # REST answers, and knows no collection yet
+        self.cold: set[str] = set()  # tenants that are there and not active
+        self.inconsistent = False  # what is found is said to be so, when it is asked
+        self.largest: int | None = None  # bytes of a request
         self._faults: deque[tuple[str, Any, str]] = deque()
         self._lock = threading.RLock()
         self._start_grpc()
@@ -126,6 +149,9 @@ class WeaviateServer:
             def BatchObjects(self, request: Any, context: Any) -> Any:  # noqa: N802
                 return server._answered("BatchObjects", request, context, server._store)
 
+            def BatchDelete(self, request: Any, context: Any) -> Any:  # noqa: N802
+                return server._answered("BatchDelete", request, context, server._delete)
+
             def TenantsGet(self, request: Any, context: Any) -> Any:  # noqa: N802
                 return server._answered("TenantsGet", request, context, server._tenants)
 
@@ -146,6 +172,14 @@ class WeaviateServer:
             self.let_go.wait(10)
         elif planned:
             context.abort(code, details)
+        if self.largest is not None and request.ByteSize() > self.largest:
+            said = f"Sent message larger than max ({request.ByteSize()} vs. {self.largest})"
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, said)
+        if method == "BatchObjects" and self.lost:
+            self.lost -= 1
+            with self._lock:
+                self._store(request, indexed=False)
+            context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
         if self.key is not None and metadata.get("authorization") != f"Bearer {self.key}":
             context.abort(grpc.StatusCode.UNAUTHENTICATED, f"unauthorized: {metadata.get('authorization')}")
         try:
@@ -163,9 +197,11 @@ class WeaviateServer:
         from weaviate.proto.v1 import search_get_pb2
 
         collection = self._collection(request.collection)
+        if request.tenant in self.cold:
+            raise RefusedError(f"tenant not active: '{request.tenant}'")
         objects = list(collection.of(request.tenant).values())
         if request.HasField("filters"):
-            objects = [one for one in objects if _passes(one, request.filters)]
+            objects = [one for one in objects if _passes(one, request.filters, collection.cuts)]
         unknown = set(request.properties.non_ref_properties) - set(collection.kinds)
         if unknown:
             raise RefusedError(
@@ -174,9 +210,12 @@ class WeaviateServer:
         reply = search_get_pb2.SearchReply()
         for one, score, distance in _ranked(request, collection, objects)[: request.limit or 10]:
             _write(reply.results.add(), one, request, collection, score, distance)
+            if request.metadata.is_consistent:
+                reply.results[-1].metadata.is_consistent = not self.inconsistent
+                reply.results[-1].metadata.is_consistent_present = True
         return reply
 
-    def _store(self, request: Any) -> Any:
+    def _store(self, request: Any, *, indexed: bool = True) -> Any:
         from weaviate.proto.v1 import batch_pb2
 
         reply = batch_pb2.BatchObjectsReply()
@@ -190,10 +229,37 @@ class WeaviateServer:
                     vectors[""] = _floats(sent.vector_bytes)
                 if not vectors and collection.vectorizer:
                     vectors[""] = _toy_vector(" ".join(map(str, properties.values())))
-                collection.of(sent.tenant)[sent.uuid] = Stored(sent.uuid, properties, vectors)
+                if "BatchObjects" in self.refuses:
+                    raise RefusedError(self.refuses["BatchObjects"])
+                objects = collection.of(sent.tenant)
+                before = objects.get(sent.uuid)
+                objects[sent.uuid] = Stored(sent.uuid, properties, vectors, indexed)
+                if before is not None and before.vectors == vectors:
+                    objects[sent.uuid].indexed = before.indexed  # the same again does not mend it
+                lengths = {
+                    len(one.vectors[name])
+                    for one in objects.values()
+                    for name in one.vectors
+                    if name in vectors
+                }
+                if len(lengths) > 1:  # an error, and stored all the same
+                    objects[sent.uuid].indexed = False
+                    raise RefusedError(
+                        f"new node has a vector with length {min(lengths)}: vector lengths differ"
+                    )
             except RefusedError as refused:
                 reply.errors.add(index=index, error=str(refused))
         return reply
+
+    def _delete(self, request: Any) -> Any:
+        from weaviate.proto.v1 import batch_delete_pb2
+
+        collection = self._collection(request.collection)
+        objects = collection.of(request.tenant)
+        gone = [name for name, one in objects.items() if _passes(one, request.filters, collection.cuts)]
+        for name in gone:
+            del objects[name]
+        return batch_delete_pb2.BatchDeleteReply(matches=len(gone), successful=len(gone))
 
     def _tenants(self, request: Any) -> Any:
         from weaviate.proto.v1 import tenants_pb2
@@ -249,14 +315,28 @@ class WeaviateServer:
                 "grpcMaxMessageSize": 104_858_000,
                 "modules": {"text2vec-toy": {}},
             }
+        if self.starting and path.endswith("/ready"):
+            return 503, {}
+        if self.starting and path.startswith("/v1/schema"):
+            return 404, {}
         if path.startswith("/v1/.well-known/"):
             return (404, {}) if path.endswith("openid-configuration") else (200, {})
         if (method, path) == ("POST", "/v1/schema"):
             if sent["class"] in self.collections:
                 return 422, {"error": [{"message": f"class name {sent['class']} already exists"}]}
             cuts = {prop.get("tokenization") for prop in sent.get("properties", [])}
-            if "gse" in cuts:  # one that this server was not started with
-                said = "the GSE tokenizer is not enabled; set 'ENABLE_TOKENIZER_GSE' to 'true' to enable"
+            lacking = cuts & self.lacks
+            if lacking:  # one that this server was not started with
+                name = min(lacking).upper()
+                said = (
+                    f"the {name} tokenizer is not enabled; set 'ENABLE_TOKENIZER_{name}' to 'true' to enable"
+                )
+                return 422, {"error": [{"message": said}]}
+            if sent.get("replicationConfig", {}).get("factor", 1) > self.nodes:
+                said = (
+                    f"could not find enough weaviate nodes for replication: {self.nodes} available, "
+                    f"{sent['replicationConfig']['factor']} requested"
+                )
                 return 422, {"error": [{"message": said}]}
             self.collections[sent["class"]] = Collection(_with_defaults(sent))
             return 200, sent
@@ -310,7 +390,12 @@ def _with_defaults(schema: dict[str, Any]) -> dict[str, Any]:
         for name, config in schema.get("vectorConfig", {}).items()
     }
     properties = [
-        {"indexFilterable": True, "indexSearchable": prop["dataType"][0] == "text", **prop}
+        {
+            "indexFilterable": True,
+            **({"tokenization": "word"} if prop["dataType"][0].startswith("text") else {}),
+            "indexSearchable": prop["dataType"][0] == "text",
+            **prop,
+        }
         for prop in schema.get("properties", [])
     ]
     tenants = {"enabled": False, "autoTenantCreation": False, "autoTenantActivation": False}
@@ -356,9 +441,14 @@ def _check(properties: dict[str, Any], collection: Collection) -> None:
             raise RefusedError(
                 f"no such prop with name '{name}' found in class '{collection.schema['class']}'"
             )
-        wanted: Any = {"text": str, "date": str, "int": float, "number": float, "boolean": bool}.get(
-            kind, list
-        )
+        wanted: Any = {
+            "text": str,
+            "date": str,
+            "uuid": str,
+            "int": float,
+            "number": float,
+            "boolean": bool,
+        }.get(kind, list)
         if value is not None and not isinstance(value, wanted):
             raise RefusedError(
                 f"invalid {kind} property '{name}' on class: not a {kind}, but {type(value).__name__}"
@@ -370,6 +460,12 @@ def _write(result: Any, one: Stored, request: Any, collection: Collection, score
     if wanted.uuid:
         result.metadata.id_as_bytes = uuid.UUID(one.uuid).bytes
         result.metadata.id = one.uuid
+    for name, vector in one.vectors.items() if wanted.vector or wanted.vectors else ():
+        packed = struct.pack(f"<{len(vector)}f", *vector)
+        if name:
+            result.metadata.vectors.add(name=name, vector_bytes=packed)
+        else:
+            result.metadata.vector_bytes = packed
     if wanted.score and score is not None:
         result.metadata.score, result.metadata.score_present = score, True
     if wanted.distance and distance is not None:
@@ -385,10 +481,19 @@ def _write(result: Any, one: Stored, request: Any, collection: Collection, score
             fields[name].null_value = 0
         elif kind == "text[]":
             fields[name].list_value.text_values.values.extend(value)
+        elif kind == "int[]":
+            fields[name].list_value.int_values.values = struct.pack(f"<{len(value)}q", *map(int, value))
+        elif kind == "date":
+            fields[name].date_value = re.sub(r"(\.\d*?)0*(?:\+00:00|Z)$", _shorter, value)
         elif kind == "int":
             fields[name].int_value = int(value)
         else:
             setattr(fields[name], {"boolean": "bool"}.get(kind, kind) + "_value", value)
+
+
+def _shorter(found: re.Match[str]) -> str:
+    """As the server writes a moment in UTC: without zeros at the end of its seconds, and with Z."""
+    return ("" if found[1] == "." else found[1]) + "Z"
 
 
 def _floats(packed: bytes) -> list[float]:
@@ -437,7 +542,7 @@ def _nearest(
     found = []
     for one in objects:
         own = one.vectors.get(names[0] if names else "") or next(iter(one.vectors.values()), None)
-        if own is not None:
+        if own is not None and one.indexed:
             if len(own) != len(vector):
                 raise RefusedError(f"vector lengths don't match: {len(own)} vs {len(vector)}")
             found.append((one, None, 1 - _cosine(own, vector)))
@@ -457,8 +562,31 @@ def _overlap(query: str, one: Stored, collection: Collection, names: Sequence[st
     searched = [name.split("^")[0] for name in names] or [
         prop["name"] for prop in collection.schema["properties"] if prop.get("indexSearchable")
     ]
-    text = " ".join(str(one.properties.get(name) or "") for name in searched)
-    return float(len(_words(query) & _words(text)))
+    cuts = {prop["name"]: prop.get("tokenization", "word") for prop in collection.schema["properties"]}
+    for name in searched:
+        known = [prop for prop in collection.schema["properties"] if prop["name"] == name]
+        if not known or not known[0].get("indexSearchable"):
+            raise RefusedError(
+                f"Property {name} is not indexed. Please choose another property or add an index"
+            )
+    return float(
+        sum(
+            len(_cut(query, cuts[name]) & _cut(str(one.properties.get(name) or ""), cuts[name]))
+            for name in searched
+        )
+    )
+
+
+def _cut(text: str, tokenization: str) -> set[str]:
+    """`word` takes a Chinese clause for one word; `gse_ch` cuts Latin words into letters; `field` does not cut."""
+    if tokenization == "field":
+        return {text.strip()} - {""}
+    if tokenization == "trigram":
+        letters = "".join(re.findall(r"\w", text.lower()))
+        return {letters[at : at + 3] for at in range(len(letters) - 2)}
+    if tokenization == "gse_ch":
+        return set(re.findall(r"\w", text.lower()))
+    return _words(text)
 
 
 def _vectorized(text: str, collection: Collection) -> list[float]:
@@ -474,17 +602,30 @@ def _toy_vector(text: str) -> list[float]:
     return vector
 
 
-def _passes(one: Stored, wanted: Any) -> bool:
+STOPWORDS = {"the", "a", "an", "and"}
+
+
+def _passes(one: Stored, wanted: Any, kinds: dict[str, str]) -> bool:
+    """`kinds` is how the texts of a property are cut, and "date" for one with dates."""
     from weaviate.proto.v1 import base_pb2
 
     operators = base_pb2.Filters
     if wanted.operator in (operators.OPERATOR_AND, operators.OPERATOR_OR):
         every = all if wanted.operator == operators.OPERATOR_AND else any
-        return every(_passes(one, part) for part in wanted.filters)
+        return every(_passes(one, part, kinds) for part in wanted.filters)
     name = wanted.target.property
     value = one.uuid if name == "_id" else one.properties.get(name)
     kind = wanted.WhichOneof("test_value")
     asked = getattr(wanted, kind)
+    if kind == "value_text" and isinstance(value, str) and name in kinds:
+        cut = kinds[name]
+        if cut == "date":
+            return datetime.fromisoformat(value) == datetime.fromisoformat(asked)
+        if wanted.operator == operators.OPERATOR_EQUAL and cut != "field":
+            words = _words(asked) - STOPWORDS
+            if not words:
+                raise RefusedError("invalid search term, only stopwords provided")
+            return words <= _words(value)  # equal to what shares its words
     if wanted.operator == operators.OPERATOR_EQUAL:
         return bool(value == asked)
     if wanted.operator == operators.OPERATOR_CONTAINS_ANY:
@@ -533,6 +674,12 @@ def weaviate_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WeaviateServer]
     server = WeaviateServer()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def protocol_place(weaviate_server: WeaviateServer) -> Place:
+    """The protocol server only, for tests of what it alone holds or lacks."""
+    return Place(weaviate_server.url, weaviate_server.grpc_port, weaviate_server)
 
 
 @pytest.fixture(params=["protocol", *_TRUE])

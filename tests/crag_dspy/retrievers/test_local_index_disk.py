@@ -51,11 +51,11 @@ def test_processes_that_build_one_index_at_once_all_write_to_it(tmp_path: Path) 
     """The report: 6 of 10 rounds died."""
     for number in range(2):
         (tmp_path / f"{number}.jsonl").write_text(f'{{"id": "d{number}", "text": "Document {number}."}}\n')
-    for round_ in range(10):
+    for round_ in range(4):
         target = tmp_path / f"index{round_}"
         made = [
             subprocess.Popen(
-                [*COMMAND, f"{tmp_path}/{number}.jsonl", "--to", str(target), "--embedder", "none"],
+                [*COMMAND, f"{tmp_path}/{number}.jsonl", "--out", str(target), "--embedder", "none"],
                 stderr=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 text=True,
@@ -123,7 +123,7 @@ def test_the_command_says_it_in_one_line(
     LocalIndex.build(tmp_path / "index", long_documents(5))
     (tmp_path / "docs.jsonl").write_text(json.dumps({"id": "more", "text": "more"}))
     monkeypatch.setattr("lancedb.table.LanceTable.add", full)
-    assert cli.main(["index", str(tmp_path / "docs.jsonl"), "--to", str(tmp_path / "index")]) == 2
+    assert cli.main(["index", str(tmp_path / "docs.jsonl"), "--out", str(tmp_path / "index")]) == 2
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("crag-dspy:")]
     assert said == [f"crag-dspy: [Errno 28] No space left on device: '{tmp_path / 'index'}'"]
     assert len(LocalIndex.open(tmp_path / "index")) == 5
