@@ -203,9 +203,7 @@ class CurveLog(TrainerCallback):
         if self._progress and state.is_world_process_zero:
             from tqdm import tqdm
 
-            self._bar = tqdm(
-                total=state.max_steps, initial=state.global_step, unit="step", desc="train-grader"
-            )
+            self._bar = tqdm(total=state.max_steps, initial=state.global_step, unit="step", desc="training")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if self._bar is not None:

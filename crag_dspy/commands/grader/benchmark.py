@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from crag_dspy.evaluator_train.measuring.benchmarking import Result
+    from crag_dspy.evaluator_train.measuring.results import Result
 
 EXAMPLE = "crag-dspy grader benchmark --pairs pairs/heldout.jsonl --grader mini,embedding,runs/grader/grader"
 
