@@ -1,7 +1,7 @@
-"""What reading once finds and costs, on a SQuAD file: python measure_read_once.py XQUAD.json [--questions 300].
+"""What reading once finds and costs: python measure_read_once.py XQUAD.json [--questions 300].
 
-Prints recall of whole paragraphs by words, MiniLM and `mini` (hybrid), the CPU time of a question whose ten passages are
-stored, and how many bytes they take. Nothing here is a test; the figures are for one machine.
+Prints recall of whole paragraphs by words, MiniLM and `mini` (hybrid), the CPU time of a question whose ten passages
+are stored, and how many bytes they take. Nothing here is a test; the figures are for one machine.
 """
 
 from __future__ import annotations
