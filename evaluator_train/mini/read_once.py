@@ -5,8 +5,8 @@
 The encoder and the late interaction stay as they are. The single vector (`SingleVector`) learns on the questions of the
 training articles: which passage is the right one, and to rank as the token vectors do. The weights (`OnceWeights`) are
 fitted on the development articles, each question once with its passage among the ten found, and once without it. Both
-write into the grader's folder. Some twelve minutes on one core. (The shipped ones saw SelQA's and QNLI's training questions
-too: expect the same quality, not the same numbers.)
+write into the grader's folder. Some twelve minutes on one core. (The shipped ones saw SelQA's and QNLI's training
+questions too: expect the same quality, not the same numbers.)
 """
 
 from __future__ import annotations
