@@ -380,6 +380,11 @@ class LocalIndex(Held):
                 yield passage_of(row, None), row.get("vector")
 
     @property
+    def record(self) -> IndexRecord:
+        """What it was built with."""
+        return self._record
+
+    @property
     def fingerprint(self) -> str:
         """A hash of the content: all documents, how they are cut, the embedder's name and dimension, and the
         mode.
