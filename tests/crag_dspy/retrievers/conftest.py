@@ -152,6 +152,9 @@ class WeaviateServer:
             def BatchDelete(self, request: Any, context: Any) -> Any:  # noqa: N802
                 return server._answered("BatchDelete", request, context, server._delete)
 
+            def Aggregate(self, request: Any, context: Any) -> Any:  # noqa: N802
+                return server._answered("Aggregate", request, context, server._count)
+
             def TenantsGet(self, request: Any, context: Any) -> Any:  # noqa: N802
                 return server._answered("TenantsGet", request, context, server._tenants)
 
@@ -260,6 +263,13 @@ class WeaviateServer:
         for name in gone:
             del objects[name]
         return batch_delete_pb2.BatchDeleteReply(matches=len(gone), successful=len(gone))
+
+    def _count(self, request: Any) -> Any:
+        from weaviate.proto.v1 import aggregate_pb2
+
+        reply = aggregate_pb2.AggregateReply()
+        reply.single_result.objects_count = len(self._collection(request.collection).of(request.tenant))
+        return reply
 
     def _tenants(self, request: Any) -> Any:
         from weaviate.proto.v1 import tenants_pb2
