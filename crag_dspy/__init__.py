@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from crag_dspy.retrievers.adapt import as_retriever
     from crag_dspy.retrievers.local import LocalIndex
     from crag_dspy.retrievers.weaviate import WeaviateRetriever
+    from crag_dspy.retrievers.weaviate_collection import create_collection
+    from crag_dspy.retrievers.weaviate_import import import_passages
     from crag_dspy.settings import Settings
     from crag_dspy.trace import Trace
     from crag_dspy.websearch.adapt import as_web_search
@@ -62,8 +64,10 @@ _HOMES = {
     "as_tool": "plug.programs",
     "as_web_search": "websearch.adapt",
     "corrected": "plug.programs",
+    "create_collection": "retrievers.weaviate_collection",
     "decide": "actions",
     "decompose": "refine",
+    "import_passages": "retrievers.weaviate_import",
     "local_lm": "lms.local",
 }
 
@@ -96,8 +100,10 @@ __all__ = [
     "as_tool",
     "as_web_search",
     "corrected",
+    "create_collection",
     "decide",
     "decompose",
+    "import_passages",
     "local_lm",
 ]
 __version__ = "0.1.0"

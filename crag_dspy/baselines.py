@@ -238,10 +238,9 @@ def _reflective(generate: Any, tokens: bool | None, settings: dict[str, Any]) ->
         return SelfReflective(generate, tokens=tokens, **settings)
     if tokens is not None:
         raise ConfigError("tokens must be given to the SelfReflective, which has its own")
-    if settings:  # the caller's own stays as it is
-        generate = generate.deepcopy()
-        generate.settings.update(settings)
-    return generate
+    made: SelfReflective = generate.deepcopy() if settings else generate  # the caller's own stays as it is
+    made.settings.update(settings)
+    return made
 
 
 def _from_memory(generate: SelfReflective, question: str, trace: Trace) -> Flow:

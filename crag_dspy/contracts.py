@@ -10,6 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from crag_dspy.actions import Thresholds
 from crag_dspy.passages import Passage
+from crag_dspy.read_once.judging import Asked, Judged
+from crag_dspy.read_once.vectors import PassageVectors
 
 
 @runtime_checkable
@@ -29,7 +31,8 @@ class Grader(Protocol):
     """Scores how relevant texts are to a question.
 
     `name` and `fingerprint` identify it: thresholds mean something on the scale of one grader only. `as_grader` makes
-    one of an object with `score` alone, and of a function. What a grader may also have: `TunedGrader`, `PairsGrader`.
+    one of an object with `score` alone, and of a function. What a grader may also have: `TunedGrader`, `PairsGrader`,
+    `ReadingGrader`.
     """
 
     @property
@@ -61,6 +64,24 @@ class PairsGrader(Protocol):
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
         """One score a (question, text), as `Grader.score` gives."""
+        ...
+
+
+@runtime_checkable
+class ReadingGrader(Protocol):
+    """A grader that encodes a passage once, and grades it and its strips from that (see `read_once`)."""
+
+    @property
+    def reads_once(self) -> bool:
+        """Whether it does: one class may hold models that can and models that cannot."""
+        ...
+
+    def read(self, passages: Sequence[tuple[str, str]]) -> list[PassageVectors]:
+        """(title, text) of each passage to its vectors, in order, each with `maker`, this grader's fingerprint."""
+        ...
+
+    def judge(self, question: str, passages: Sequence[Asked]) -> list[Judged]:
+        """A score for each passage and for each of its strips, as `Grader.score` gives."""
         ...
 
 

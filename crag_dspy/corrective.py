@@ -14,19 +14,19 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from crag_dspy.actions import Action, decide
-from crag_dspy.contracts import TunedGrader
-from crag_dspy.errors import cause_of
+from crag_dspy.contracts import ReadingGrader, TunedGrader
+from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.flow import Call, Flow, Together, adrive, drive
 from crag_dspy.graders.adapt import as_grader
 from crag_dspy.knowledge import compose, quoted
 from crag_dspy.passages import Origin, Passage, Strip
-from crag_dspy.refine import distinct, select, strips_of, titled, with_header
+from crag_dspy.refine import distinct, select, strips_of, titled
 from crag_dspy.retrievers.adapt import as_retriever
 from crag_dspy.settings import Settings, with_cuts
 from crag_dspy.signatures.rewrite import RewriteQuery
 from crag_dspy.state.arguments import check_choice, check_question
 from crag_dspy.state.saving import Saved
-from crag_dspy.steps import Grade, Retrieve, Search
+from crag_dspy.steps import Grade, ReadOnce, Retrieve, Search, shown_of
 from crag_dspy.text.untrusted import as_asked
 from crag_dspy.trace import GRADER, MODEL, RETRIEVER, SEARCH, Trace
 from crag_dspy.usage import track_calls
@@ -59,6 +59,7 @@ class CorrectiveRetriever(Saved):
         web = as_web_search(search)
         self.retrieve = Retrieve(as_retriever(retrieve))
         self.grade = Grade(judge)
+        self.read = ReadOnce(judge) if isinstance(judge, ReadingGrader) and judge.reads_once else None
         self.search = Search(web) if web is not None else None
         self.rewrite = dspy.Predict(RewriteQuery)
         self.settings = Settings()
@@ -85,17 +86,18 @@ class CorrectiveRetriever(Saved):
         if forced is not None:
             check_choice("action", forced, list(map(str, Action)))
         settings, grader = self.settings, self.grade.part
+        if settings.grade_by == "once" and self.read is None:
+            raise ConfigError(
+                f"grade_by='once' needs a grader that reads passages once, such as 'mini'; {grader.name!r} reads a "
+                "question and a text together: use grade_by='passage'"
+            )
         trace = Trace(question, settings.thresholds, settings.policy, grader.name, forced=forced is not None)
         if mismatch := self.grader_mismatch():
             trace.warn(mismatch)
 
         passages = yield from self._retrieved(question, trace, k or self.settings.k)
         strips = yield from self._cut(passages, "internal")
-        if settings.grade_by == "strips":
-            strips = yield from self._graded_strips(question, strips, trace)
-            trace.scores = [_best(strip.score for strip in strips if strip.passage is p) for p in passages]
-        else:
-            trace.scores = yield from self._graded(question, [titled(p, p.text) for p in passages], trace)
+        trace.scores, strips = yield from self._judged(question, passages, strips, trace)
         action = (
             Action(forced)
             if forced
@@ -162,17 +164,44 @@ class CorrectiveRetriever(Saved):
                 trace.fault(GRADER, cause_of(error, self), "the grader failed, relevance is unknown")
         return [None] * len(texts)
 
+    def _judged(
+        self, question: str, passages: Sequence[Passage], strips: Sequence[Strip], trace: Trace
+    ) -> Flow:
+        """(a score a passage, the strips): what decides, and the strips with their scores where it takes no more."""
+        if self.settings.grade_by == "once":
+            return (yield from self._read(question, passages, strips, trace))
+        if self.settings.grade_by == "passage":
+            scores = yield from self._graded(question, [titled(p, p.text) for p in passages], trace)
+            return scores, strips
+        strips = yield from self._graded_strips(question, strips, trace)
+        return [_best(strip.score for strip in strips if strip.passage is p) for p in passages], strips
+
+    def _read(
+        self, question: str, passages: Sequence[Passage], strips: Sequence[Strip], trace: Trace
+    ) -> Flow:
+        """Scores of passages and strips, from one encoding of each passage."""
+        if not passages:
+            return [], []
+        with trace.timed("grade"):
+            try:
+                call = Call(self.read, question=question, passages=passages, strips=strips)
+                scores, of_strips = yield call.within(self.settings.time_limit, trace.warn)
+            except Exception as error:  # noqa: BLE001 - a grader that is down judges nothing: never CORRECT
+                trace.fault(GRADER, cause_of(error, self), "the grader failed, relevance is unknown")
+                return [None] * len(passages), list(strips)
+        return scores, _scored(strips, of_strips)
+
     def _graded_strips(self, question: str, strips: Sequence[Strip], trace: Trace) -> Flow:
         texts = yield Call(_read_texts, strips=strips)
         scores = yield from self._graded(question, texts, trace)
-        return [replace(strip, score=score) for strip, score in zip(strips, scores, strict=True)]
+        return _scored(strips, scores)
 
     def _refined(self, question: str, strips: Sequence[Strip], trace: Trace) -> Flow:
         """Filter strips (grading those that are not yet) and keep the best, in source order."""
         if strips and self.settings.select not in ("both", strips[0].origin):
             return list(strips)
-        graded = self.settings.grade_by == "strips" and any(strip.origin == "internal" for strip in strips)
-        if not graded:
+        by_strips = self.settings.grade_by == "strips" and any(strip.origin == "internal" for strip in strips)
+        if self.settings.grade_by != "once" and not by_strips:
             strips = yield from self._graded_strips(question, strips, trace)
         kept = select(strips, self.settings.strip_threshold, self.settings.top_n)
         chosen = {id(strip) for strip in kept}
@@ -195,6 +224,8 @@ class CorrectiveRetriever(Saved):
         trace.web_passages = pages
         origin: Origin = "web"
         strips = yield from self._cut(pages, origin)
+        if self.settings.grade_by == "once":
+            _, strips = yield from self._read(question, pages, strips, trace)
         return (yield from self._refined(question, strips, trace))
 
     def _rewritten(self, question: str, trace: Trace) -> Flow:
@@ -231,7 +262,11 @@ def _suggested(grader: Any) -> dict[str, float]:
 
 
 def _read_texts(strips: Sequence[Strip]) -> list[str]:
-    return [titled(strip.passage, with_header(strip)) for strip in strips]
+    return [shown_of(strip) for strip in strips]
+
+
+def _scored(strips: Sequence[Strip], scores: Sequence[float | None]) -> list[Strip]:
+    return [replace(strip, score=score) for strip, score in zip(strips, scores, strict=True)]
 
 
 def _rendered(evidence: Sequence[Strip]) -> tuple[str, list[str]]:

@@ -12,13 +12,14 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import dspy
 
 from crag_dspy import once
 from crag_dspy.live.notes import notes
 
+T = TypeVar("T")
 Flow = Generator["Call | Together", Any, Any]
 
 
@@ -133,14 +134,14 @@ async def _ado(wanted: Call | Together) -> Any:
             raise (wanted.too_late() if clock.expired() else error) from None
 
 
-async def in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+async def in_thread(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """`asyncio.to_thread`, in a thread that may hang: `asyncio.run` would wait for it for ever."""
     return await asyncio.wrap_future(_started(function, *args, **kwargs))
 
 
-def _started(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
+def _started(function: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
     """The function at work in a thread of its own, which ends with the process, in a copy of this context."""
-    future: Future[Any] = Future()
+    future: Future[T] = Future()
     context = contextvars.copy_context()
 
     def work() -> None:

@@ -8,10 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from crag_dspy.errors import cause_of
 from crag_dspy.state.plain import Plain, plain
+
+if TYPE_CHECKING:
+    from crag_dspy.read_once.vectors import PassageVectors
 
 Origin = Literal["internal", "web"]
 
@@ -45,6 +48,8 @@ class Passage(Plain):
     url: str = ""
     score: float | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    # What a grader that reads once kept of it, where the index has it. No part of what a passage is.
+    vectors: PassageVectors | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, fix in _FIELD_FIXES.items():

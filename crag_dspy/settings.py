@@ -12,7 +12,7 @@ from crag_dspy.refine import STRIP_MODES, StripMode
 from crag_dspy.state.tunable import A_DAY, TIME_LIMIT, Rule, Tunable, flag, number, one_of, text, whole
 
 NoEvidence = Literal["abstain", "answer"]
-GradeBy = Literal["passage", "strips"]
+GradeBy = Literal["passage", "strips", "once"]
 Select = Literal["both", "internal", "web", "none"]
 
 
@@ -27,7 +27,9 @@ class Settings(Tunable):
         k: passages to retrieve.
         web_results: pages to ask the web search for.
         grade_by: "passage": the grader reads every passage, then the strips of it. "strips": a passage's score is
-            that of its best strip, which reads the text once instead of twice.
+            that of its best strip, which reads the text once instead of twice. "once": a passage is encoded once, or
+            was when it was indexed, and it and its strips are graded from that; strips are read in their context. It
+            takes a grader that can, such as "mini", and other thresholds are best then.
         strip_mode, strip_size: see `refine.decompose`.
         top_n: strips kept per origin.
         strip_threshold: strips below it are dropped, in [-1, 1].

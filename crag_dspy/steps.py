@@ -16,7 +16,9 @@ from crag_dspy.contracts import Grader, Retriever, WebSearch
 from crag_dspy.errors import GraderError
 from crag_dspy.flow import in_thread
 from crag_dspy.live.notes import note
-from crag_dspy.passages import Passage, as_passages
+from crag_dspy.passages import Passage, Strip, as_passages
+from crag_dspy.read_once.judging import Asked
+from crag_dspy.refine import titled, with_header
 from crag_dspy.text.untrusted import encodable
 
 # A page that is longer is cut: grading it would take minutes, and nothing that long is one passage.
@@ -69,6 +71,55 @@ class Grade(dspy.Module):
         return await in_thread(self.forward, question, texts)
 
 
+class ReadOnce(dspy.Module):
+    """Scores of passages and of all their strips, from one encoding of each passage (see `read_once`).
+
+    What an index stored is used as it is; a passage that brings nothing, or what another grader read, is read now.
+    """
+
+    def __init__(self, part: Any) -> None:
+        super().__init__()
+        self.part = part
+
+    def forward(
+        self, question: str, passages: Sequence[Passage], strips: Sequence[Strip]
+    ) -> tuple[list[float | None], list[float | None]]:
+        """One score a passage, and one a strip, in order."""
+        maker = self.part.fingerprint
+        known = [one.vectors if one.vectors and one.vectors.maker == maker else None for one in passages]
+        unread = [place for place, vectors in enumerate(known) if vectors is None]
+        texts = [(encodable(passages[i].title), encodable(passages[i].text)) for i in unread]
+        for place, vectors in zip(unread, self.part.read(texts), strict=True):
+            known[place] = vectors
+        of = {id(passage): place for place, passage in enumerate(passages)}
+        owned: list[list[int]] = [[] for _ in passages]
+        for number, strip in enumerate(strips):
+            owned[of[id(strip.passage)]].append(number)
+        asked = [
+            Asked(
+                vectors, [(strips[i].start, strips[i].end) for i in own], [shown_of(strips[i]) for i in own]
+            )
+            for vectors, own in zip(known, owned, strict=True)
+            if vectors is not None
+        ]
+        judged = self.part.judge(encodable(question), asked)
+        scores: list[float | None] = [None] * len(strips)
+        for own, one in zip(owned, judged, strict=True):
+            for number, score in zip(own, _on_the_scale(one.strips, len(own), self.part), strict=True):
+                scores[number] = score
+        return _on_the_scale([one.passage for one in judged], len(passages), self.part), scores
+
+    async def aforward(
+        self, question: str, passages: Sequence[Passage], strips: Sequence[Strip]
+    ) -> tuple[list[float | None], list[float | None]]:
+        return await in_thread(self.forward, question, passages, strips)
+
+
+def shown_of(strip: Strip) -> str:
+    """What a grader reads of a strip: with its table's header, and its passage's title."""
+    return titled(strip.passage, with_header(strip))
+
+
 async def _acall(part: Any, *arguments: Any) -> Any:
     if hasattr(part, "acall"):
         return await part.acall(*arguments)
@@ -94,13 +145,13 @@ def _bounded(passage: Passage) -> Passage:
         name = passage.title or passage.id or passage.url or "without a title"
         note(f"the passage {name[:60]!r} was cut from {len(passage.text):,} to {MAX_CHARACTERS:,} characters")
         metadata = {**passage.metadata, "cut_from": len(passage.text)}
-        passage = replace(passage, text=passage.text[:MAX_CHARACTERS], metadata=metadata)
+        passage = replace(passage, text=passage.text[:MAX_CHARACTERS], metadata=metadata, vectors=None)
     if max(len(passage.title), len(passage.id)) > MAX_TITLE or len(passage.url) > MAX_URL:
         note(
             f"a title, id or url of {passage.title[:60]!r} was cut to {MAX_TITLE} (url: {MAX_URL}) characters"
         )
         title, name = passage.title[:MAX_TITLE], passage.id[:MAX_TITLE]
-        passage = replace(passage, title=title, id=name, url=passage.url[:MAX_URL])
+        passage = replace(passage, title=title, id=name, url=passage.url[:MAX_URL], vectors=None)
     return passage
 
 

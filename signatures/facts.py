@@ -14,7 +14,7 @@ class SplitIntoFacts(dspy.Signature):
 
     topic: str = dspy.InputField(desc="what the text is about")
     sentence: str = dspy.InputField(desc="one sentence of the text")
-    # One text: `optimize/facts.py` reads lines, numbers, bullets, semicolons and JSON lists.
+    # One text: `optimize/metrics/facts.py` reads lines, numbers, bullets, semicolons and JSON lists.
     facts: str = dspy.OutputField(desc="one fact a line, or parted by semicolons; none when there is none")
 
 

@@ -1,7 +1,7 @@
 """Self-RAG's reflections (arXiv 2310.11511, table 1) as questions that any language model can be asked.
 
 Relevance, the fourth, is `GradeRelevance`. Each has one free-text output: small models fail at Literal and bool fields,
-and `crag_dspy/text/replies/verdicts.py` reads what they write.
+and `crag_dspy/text/replies` reads what they write.
 """
 
 from __future__ import annotations

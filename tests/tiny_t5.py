@@ -95,13 +95,15 @@ def save_grader(
     storage: Any = "fp32",
     seed: int = 0,
     late: int | None = None,
+    single: int | None = None,
     **spec: Any,
 ) -> Path:
     """A grader folder of this library, untrained."""
     import torch
 
-    from crag_dspy.graders.artefact import GraderSpec, save_artefact
+    from crag_dspy.graders.artefact import SINGLE_FILE, GraderSpec, save_artefact, save_tensors
     from crag_dspy.graders.heads import SegmentHead
+    from crag_dspy.read_once.single import SingleVector
 
     plain = {
         "true_false": {"prompt_format": "monot5", "scale": "tanh"},
@@ -113,6 +115,9 @@ def save_grader(
     tensors = SegmentHead(32, hidden=8, late=late).state_dict() if head == "segments" else None
     described = GraderSpec.model_validate({"name": "tiny", "head": head, **plain, **spec})
     save_artefact(folder, described, tokenizer=make_tokenizer(), model=model, head=tensors, storage=storage)
+    if single is not None:
+        made = SingleVector(32, single)
+        save_tensors(made.state_dict(), folder / SINGLE_FILE)
     return folder
 
 

@@ -3,7 +3,7 @@
     crag-dspy doctor --config crag.toml
 
 It opens what lies on this machine and sends nothing anywhere: a hosted model, a vector database and a search service
-are not contacted, and no hub is asked. Keys are looked for and never shown.
+are not contacted, and no hub is asked; with --connect, the vector database is. Keys are looked for and never shown.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ _MARKS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", help="also check the parts of this crag.toml")
+    parser.add_argument(
+        "--connect", action="store_true", help="also ask the Weaviate that the configuration names"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a finding")
 
 
@@ -39,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the findings; returns 1 when something that is needed is missing, else 0."""
     from crag_dspy.commands.doctor_checks import check
 
-    findings = check(Path(args.config) if args.config else None)
+    findings = check(Path(args.config) if args.config else None, connect=args.connect)
     if args.json:
         for finding in findings:
             answer_json(asdict(finding))

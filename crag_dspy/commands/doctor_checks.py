@@ -63,8 +63,12 @@ class Finding:
     fix: str = ""
 
 
-def check(path: Path | None) -> list[Finding]:
-    """All findings: the installation, the shipped grader, and the parts of a configuration where one is given."""
+def check(path: Path | None, *, connect: bool = False) -> list[Finding]:
+    """All findings: the installation, the shipped grader, and the parts of a configuration where one is given.
+
+    Args:
+        connect: also ask a Weaviate that the configuration names.
+    """
     findings = [_python(), *(_package(name, extra) for name, extra in required().items())]
     if path is None:
         here = "crag.toml is here, and not used" if Path("crag.toml").is_file() else "none given"
@@ -81,7 +85,7 @@ def check(path: Path | None) -> list[Finding]:
         return [*findings, Finding("configuration", "missing", str(error), "correct the file")]
     findings.append(Finding("configuration", "ok", str(path)))
     with without_hub():
-        findings += _parts(config)
+        findings += _parts(config, connect)
     return findings
 
 
@@ -129,8 +133,8 @@ def _package(name: str, extra: str) -> Finding:
         )
 
 
-def _parts(config: Config) -> list[Finding]:
-    findings = [_retriever(config.parts.get("retriever")), _grader_of(config.parts.get("grader"))]
+def _parts(config: Config, connect: bool) -> list[Finding]:
+    findings = [_retriever(config.parts.get("retriever"), connect), _grader_of(config.parts.get("grader"))]
     findings.append(_search(config.parts.get("search")))
     findings += _lm(config.parts.get("lm"))
     if "generate" in config.parts:
@@ -142,18 +146,41 @@ def _parts(config: Config) -> list[Finding]:
     return findings
 
 
-def _retriever(part: Part | None) -> Finding:
+def _retriever(part: Part | None, connect: bool) -> Finding:
     from crag_dspy.config.parts import LocalPart, WeaviatePart
 
     if part is None:
         return Finding(
             "retriever", "missing", "no [retriever]", "[retriever] path = FOLDER, made by crag-dspy index"
         )
+    if isinstance(part, WeaviatePart) and connect:
+        return _opened("retriever", part, _answered)
     if isinstance(part, WeaviatePart):
         return _service(
             "retriever", part, part.key_env or "WEAVIATE_API_KEY", part.key_env is not None, part.url
         )
     return _opened("retriever", part, _searched if isinstance(part, LocalPart) else None)
+
+
+def _answered(store: Any) -> str:
+    """What the server says; a search checks the properties and the embedder against the collection."""
+    from crag_dspy.retrievers.weaviate_describe import describe
+
+    about = describe(store)
+    if about["tenants"] is None or store.tenant is not None:
+        store("a question", 1)
+    store.close()
+    tenants = "" if about["tenants"] is None else f", {about['tenants']} tenants"
+    objects = (
+        "pass tenant= to count the objects of one"
+        if about["objects"] is None
+        else f"{about['objects']} objects"
+    )
+    return (
+        f"{store.connection!r}: Weaviate {about['version']}, ready; collection {about['collection']}: {objects}, "
+        f"tokenization {about['tokenization']}, vectors {', '.join(about['vectors']) or 'unnamed or none'}, embedder "
+        f"{about['embedder'] or 'not recorded'}{tenants}"
+    )
 
 
 def _search(part: Part | None) -> Finding:

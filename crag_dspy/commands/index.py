@@ -60,7 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Import `args.source` into the folder `args.out`, or move it to Weaviate; returns 0, or 130 when interrupted."""
     if args.out == to_weaviate.TARGET:
-        return to_weaviate.move(args)
+        words = DEFAULT_CHUNK_WORDS if args.chunk_words is None else args.chunk_words or None
+        return to_weaviate.move(args, args.embedder or DEFAULT_EMBEDDER, words)
     from crag_dspy.retrievers.documents import count_documents, document_ids
 
     started = time.perf_counter()

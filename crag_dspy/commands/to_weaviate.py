@@ -1,13 +1,14 @@
-"""`crag-dspy index my-index --out weaviate --url http://localhost:8080 --collection Docs`: move a LocalIndex over.
+"""`crag-dspy index docs --out weaviate --url http://localhost:8080 --collection Docs`: into a Weaviate.
 
-Passages keep their ids, titles, urls, metadata and vectors, so nothing is embedded again. Run again, it goes on where
-it stopped: an object's id is made from the passage's, and what is there already and equal is left alone.
+Passages of an index keep their ids, titles, urls, metadata and vectors, so nothing is embedded again; documents are cut
+and embedded on the way. Run again, it goes on where it stopped: an object's id is made from the passage's, and what is
+there already and equal is left alone.
 """
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 from crag_dspy.commands.output import answer, answer_json, note, pairs
 from crag_dspy.commands.status import OK, SOME_FAILED
@@ -15,21 +16,22 @@ from crag_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
-    from crag_dspy.retrievers.local import LocalIndex
+    from crag_dspy.passages import Passage
+    from crag_dspy.retrievers.embedders import Embedder
+    from crag_dspy.retrievers.index_record import EmbedderRecord
     from crag_dspy.retrievers.weaviate import WeaviateRetriever
     from crag_dspy.retrievers.weaviate_import import ImportReport
 
 TARGET = "weaviate"
-LOOKED_AT = 50  # passages, to see which script an index is in
-# How BM25 finds words in scripts that are written without spaces.
-TOKENIZATIONS = {"zh": "gse_ch", "ja": "kagome_ja"}
+GRPC_PORT = 50051
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(f"--out {TARGET}, with an index as the source")
+    group = parser.add_argument_group(f"--out {TARGET}")
     group.add_argument("--url", help="such as http://localhost:8080; its key is read from WEAVIATE_API_KEY")
-    group.add_argument("--grpc-port", type=int, default=50051, metavar="N", help="of the same host")
+    group.add_argument("--grpc-port", type=int, default=GRPC_PORT, metavar="N", help="of the same host")
     group.add_argument("--cloud", action="store_true", help="the URL is a cluster of Weaviate Cloud")
     group.add_argument(
         "--collection", metavar="NAME", help="made unless it exists; one that exists is not changed"
@@ -42,69 +44,114 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tokenization",
         metavar="NAME",
-        default="word",
-        help="of a new collection: how BM25 finds words; word, gse_ch (Chinese), kagome_ja, trigram; default: word",
+        help="of a new collection: how BM25 finds words; both (with and without spaces), word, gse_ch (Chinese), "
+        "kagome_ja, trigram; default: both",
+    )
+    group.add_argument(
+        "--verify", action="store_true", help="then look for each passage, and for its vector by itself"
     )
 
 
-def move(args: argparse.Namespace) -> int:
-    """Move the index `args.source`; returns 0, or 1 when some passages were refused (they are listed)."""
+def move(args: argparse.Namespace, embedder: str, chunk_words: int | None) -> int:
+    """Bring `args.source`, documents or an index, over; returns 0, or 1 when some passages were refused (listed).
+
+    Args:
+        embedder: of documents, which an index brings with it; "none" for none.
+        chunk_words: most words in a passage of documents; None keeps them whole.
+    """
     from crag_dspy.retrievers.index_record import FILE
-    from crag_dspy.retrievers.local import LocalIndex
     from crag_dspy.retrievers.weaviate_collection import create_collection
     from crag_dspy.retrievers.weaviate_import import import_passages
 
     for name in ("url", "collection"):
         if not getattr(args, name):
             raise ConfigError(f"--out {TARGET} needs --{name}")
-    if not (args.source / FILE).exists():
-        raise ConfigError(
-            f"--out {TARGET} moves an index: make one with crag-dspy index {args.source} --out FOLDER"
-        )
-    # The vectors come with the passages: neither side needs the embedder that made them.
-    index = LocalIndex.open(args.source, mode="text")
-    store = _store(args)
+    given: Any
+    record: EmbedderRecord | None = None
+    if (args.source / FILE).exists():
+        from crag_dspy.retrievers.local import LocalIndex
+
+        # The vectors come with the passages: neither side needs the embedder that made them.
+        index = LocalIndex.open(args.source, mode="text")
+        given, total, record, live = index.passages_with_vectors(), len(index), index.record.embedder, None
+    else:
+        from crag_dspy.retrievers.documents import count_documents
+        from crag_dspy.retrievers.embedders import as_embedder
+
+        count_documents(args.source)  # what cannot be read is said before anything is sent
+        given, total = _passages(args.source, chunk_words), None
+        live = as_embedder(None if embedder == "none" else embedder)
+    store = _store(args, live)
     try:
         made = create_collection(
             store,
             tenants=args.tenant is not None,
             replicas=args.replicas,
             shards=args.shards,
-            tokenization=args.tokenization,
+            tokenization=args.tokenization or "both",
+            embedder=record,
         )
-        if made and args.tokenization == "word":
-            _warn_of_script(index)
-        report = import_passages(store, index.passages_with_vectors(), total=len(index))
+        if not made and args.tokenization:
+            _note_other_tokenization(store, args.tokenization)
+        report = import_passages(store, given, total=total, verify=args.verify)
     finally:
         store.close()
-    _show(args, made, report)
-    return SOME_FAILED if report.failed else OK
+    made_by = record if record is not None else live
+    _show(args, made, report, _table(args, None if made_by is None else made_by.spec, made_by is not None))
+    bad = report.failed or (report.verified is not None and not report.verified.ok)
+    return SOME_FAILED if bad else OK
 
 
-def _store(args: argparse.Namespace) -> WeaviateRetriever:
+def _passages(source: Any, chunk_words: int | None) -> Iterator[Passage]:
+    from crag_dspy.retrievers.documents import read_documents
+    from crag_dspy.retrievers.index_rows import passage_of, rows_of
+
+    for document, _ in read_documents(source):
+        for row in rows_of(document, "", chunk_words):
+            yield passage_of(row, None)
+
+
+def _store(args: argparse.Namespace, embedder: Embedder | None) -> WeaviateRetriever:
     from crag_dspy.retrievers.weaviate import WeaviateRetriever
 
+    options: dict[str, Any] = {"tenant": args.tenant, "mode": "bm25", "embedder": embedder}
     if args.cloud:
-        return WeaviateRetriever.cloud(args.url, args.collection, tenant=args.tenant, mode="bm25")
-    return WeaviateRetriever.from_url(
-        args.url, args.collection, grpc_port=args.grpc_port, tenant=args.tenant, mode="bm25"
-    )
+        return WeaviateRetriever.cloud(args.url, args.collection, **options)
+    return WeaviateRetriever.from_url(args.url, args.collection, grpc_port=args.grpc_port, **options)
 
 
-def _warn_of_script(index: LocalIndex) -> None:
-    from crag_dspy.text.scripts import language_of
+def _note_other_tokenization(store: WeaviateRetriever, asked: str) -> None:
+    from crag_dspy.retrievers.weaviate_describe import describe
 
-    scripts = {language_of(passage.text) for passage in islice(index.passages(), LOOKED_AT)}
-    fitting = [TOKENIZATIONS[script] for script in sorted(scripts & set(TOKENIZATIONS), reverse=True)]
-    if fitting:
+    found = describe(store)["tokenization"]
+    if found != asked:
         note(
-            f"The index has text written without spaces, in which BM25 finds no words by the tokenization 'word': "
-            f"better move it into another collection with --tokenization {fitting[0]}, or trigram for several "
-            f"languages."
+            f"The collection {store.collection!r} exists, and its texts are cut by {found!r} and not by {asked!r}: a "
+            f"collection is never changed, so give another --collection to have it otherwise."
         )
 
 
-def _show(args: argparse.Namespace, made: bool, report: ImportReport) -> None:
+def _table(args: argparse.Namespace, spec: str | None, has_vectors: bool) -> str:
+    """The table of crag.toml that searches what was imported."""
+    keys: dict[str, Any] = {"kind": TARGET, "url": args.url, "collection": args.collection}
+    if args.cloud:
+        keys["cloud"] = True
+    elif args.grpc_port != GRPC_PORT:
+        keys["grpc_port"] = args.grpc_port
+    if args.tenant:
+        keys["tenant"] = args.tenant
+    if spec is not None:
+        keys["embedder"] = spec
+    elif not has_vectors:
+        keys["mode"] = "bm25"
+    # JSON's texts, numbers and true are TOML's.
+    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in keys.items()]
+    if has_vectors and spec is None:
+        lines.append("# and embedder: the one that made the index's vectors, which has no name")
+    return "\n".join(["[retriever]", *lines])
+
+
+def _show(args: argparse.Namespace, made: bool, report: ImportReport, table: str) -> None:
     summary = {
         "collection": args.collection,
         "made": made,
@@ -112,9 +159,25 @@ def _show(args: argparse.Namespace, made: bool, report: ImportReport) -> None:
         "unchanged": report.unchanged,
     }
     failed = [{"id": each.id, "error": each.error} for each in report.failed]
+    checked = report.verified
+    lost = (
+        None
+        if checked is None
+        else {
+            "missing": checked.missing,
+            "twice": checked.twice,
+            "without_vector": checked.without_vector,
+            "not_found": checked.not_found,
+        }
+    )
     if args.json:
-        answer_json({**summary, "failed": failed})
+        verified = {} if lost is None else {"verified": lost}
+        answer_json({**summary, "failed": failed, **verified, "config": table})
         return
     answer(pairs(summary))
     for each in failed:
         answer(f"refused {each['id']}: {each['error']}")
+    for what, ids in (lost or {}).items():
+        for uuid in ids:
+            answer(f"{what.replace('_', ' ')}: object {uuid}")
+    answer(f"\nIn crag.toml:\n\n{table}")

@@ -4,6 +4,7 @@
     config.json             the T5's own configuration
     model.safetensors       weights in fp32 or bf16, or model-int8.safetensors (see int8.py)
     head.safetensors        the `segments` head
+    single.safetensors      what makes one vector of a text, for retrieval, optional
     adapter/                a LoRA adapter by PEFT, optional
     tokenizer.json ...      the tokenizer
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 SPEC_FILE = "grader.json"
 HEAD_FILE = "head.safetensors"
+SINGLE_FILE = "single.safetensors"  # one vector a text, for retrieval: no part of a score
 INT8_FILE = "model-int8.safetensors"
 WEIGHTS_FILE = "model.safetensors"
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -78,6 +80,27 @@ class SuggestedThresholds(_Part):
         return Thresholds(self.upper, self.lower)
 
 
+class OnceWeights(_Part):
+    """How a grader judges from vectors that were made once (see `read_once`): logits of a passage and of a strip.
+
+    Args:
+        passage: (bias, weight of the passage's match).
+        strip: (bias, weights of the strip's match, of its passage's match, of the share of the question's words).
+    """
+
+    passage: tuple[float, float]
+    strip: tuple[float, float, float, float]
+
+    def of_passage(self, match: float) -> float:
+        """The logit that a passage answers; `match` in [-1, 1]."""
+        return self.passage[0] + self.passage[1] * match
+
+    def of_strip(self, match: float, whole: float, words: float) -> float:
+        """The logit that a strip answers; matches in [-1, 1], `words` in [0, 1]."""
+        bias, own, around, shared = self.strip
+        return bias + own * match + around * whole + shared * words
+
+
 class GraderSpec(_Part):
     """grader.json. What changes a score is in the fingerprint; what only describes the grader is not.
 
@@ -90,6 +113,8 @@ class GraderSpec(_Part):
         words: the verdict words of the `true_false` head, positive first.
         attention: of the `segments` head: "together": each token sees question and text. "apart": each sees its
             own segment only, so that a text's state does not depend on the question.
+        once: how it judges passages that were read once; None for a grader that reads question and text together, or
+            was not tuned for it.
         base: for an adapter alone, the folder or hub name of the model it belongs on.
         base_digest: digest of the base's weights, so that an adapter is never put on another model.
         files: SHA-256 of each file that takes part in a score, by its path inside the folder.
@@ -107,6 +132,7 @@ class GraderSpec(_Part):
     overlap: int = Field(default=32, ge=0)
     words: tuple[str, str] = ("true", "false")
     attention: Literal["together", "apart"] = "together"
+    once: OnceWeights | None = None
     base: str = ""
     base_digest: str = ""
     trained_on: tuple[str, ...] = ()
@@ -154,7 +180,8 @@ def digests(folder: Path, inside: str = "") -> dict[str, str]:
     """SHA-256 of every scoring file of a folder and its adapter/, by relative path, prefixed by `inside`."""
     places = (folder, folder / ADAPTER_FOLDER)
     found = {path for place in places for pattern in SCORING_FILES for path in place.glob(pattern)}
-    return {inside + path.relative_to(folder).as_posix(): _digest(path) for path in sorted(found)}
+    scoring = sorted(path for path in found if path.name != SINGLE_FILE)
+    return {inside + path.relative_to(folder).as_posix(): _digest(path) for path in scoring}
 
 
 def _digest(path: Path) -> str:

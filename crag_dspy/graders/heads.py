@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from crag_dspy.errors import ArtefactError, ConfigError
 from crag_dspy.graders.late import LateInteraction
+from crag_dspy.read_once.single import SingleVector
 
 Head = Literal["true_false", "regression", "segments"]
 HEADS: tuple[Head, ...] = get_args(Head)
@@ -94,10 +95,16 @@ class SegmentHead(nn.Module):
         hidden: width of the one hidden layer; 0 for no network at all, only the weighted cosine.
         projected: size after the projection; None for no projection.
         late: size of a token's vector; None for pooled states alone.
+
+    `single` makes one vector of a whole text, which retrieval compares and `raw` does not; None where there is none.
     """
 
     def __init__(
-        self, size: int, hidden: int = 128, projected: int | None = None, late: int | None = None
+        self,
+        size: int,
+        hidden: int = 128,
+        projected: int | None = None,
+        late: int | None = None,
     ) -> None:
         super().__init__()
         width = projected or size
@@ -109,6 +116,7 @@ class SegmentHead(nn.Module):
             else None
         )
         self.late = LateInteraction(size, late) if late else None
+        self.single: SingleVector | None = None
         self._root = math.sqrt(width)
         with torch.no_grad():
             self.cosine.weight.fill_(5.0)

@@ -142,6 +142,8 @@ def open_base(
     opened = _build(
         spec, folder, [own] if own.is_dir() else [], found, new_head=(hidden, projected) if fresh else None
     )
+    if spec.head == "segments":
+        opened.scorer.head.single = None  # of the encoder as it was before it learned
     if late is not None and spec.head == "segments" and opened.scorer.head.late is None:
         from crag_dspy.graders.late import LateInteraction
 
@@ -222,6 +224,7 @@ def _build(
 ) -> Opened:
     """The tokenizer and the head are those of the last adapter that brings its own, else the base's."""
     from crag_dspy.graders.heads import Regression, SegmentHead, Segments, TrueFalse, word_id
+    from crag_dspy.read_once.single import SingleVector
 
     def nearest(name: str) -> Path:
         return next((place for place in reversed(adapters) if (place / name).is_file()), base)
@@ -246,6 +249,8 @@ def _build(
     else:
         head_file = nearest(artefact.HEAD_FILE) / artefact.HEAD_FILE
         head = SegmentHead.from_state(tensors(head_file), artefact.HEAD_FILE)
+        if (base / artefact.SINGLE_FILE).is_file():
+            head.single = SingleVector.from_state(tensors(base / artefact.SINGLE_FILE))
         scorer = Segments(backbone, head, spec.attention == "apart")
     scorer.eval().requires_grad_(False)
     return Opened(spec, scorer, tokenizer, spec.fingerprint_with(found), base)

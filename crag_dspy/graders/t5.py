@@ -6,10 +6,12 @@ process.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 import threading
 import weakref
+from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +22,8 @@ from crag_dspy.graders.precision import PRECISIONS, Precision, prepare
 from crag_dspy.graders.prompt_format import PairEncoder, prompt_format
 from crag_dspy.graders.scale import EMPTY_SCORE
 from crag_dspy.live.held import Held
+from crag_dspy.read_once.encoding import PassageEncoder
+from crag_dspy.read_once.judging import judged
 from crag_dspy.state.arguments import check_choice, check_whole
 
 if TYPE_CHECKING:
@@ -30,9 +34,12 @@ if TYPE_CHECKING:
     from crag_dspy.actions import Thresholds
     from crag_dspy.graders.artefact import GraderSpec
     from crag_dspy.graders.loading import Opened
+    from crag_dspy.read_once.judging import Asked, Judged
+    from crag_dspy.read_once.vectors import PassageVectors, QuestionVectors
 
 logger = logging.getLogger(__name__)
 
+READ_BYTES = 64 * 2**20  # vectors of passages that are kept: some 2,500 of 200 words
 MAX_UNKNOWN = 0.5  # share of characters outside the vocabulary, above which a text is not judged
 
 
@@ -65,6 +72,15 @@ class T5Grader(Held):
         self._vectors = (
             Vectors(self.scorer, int(opened.tokenizer.eos_token_id)) if spec.attention == "apart" else None
         )
+        self._once = (
+            PassageEncoder(
+                self.scorer, opened.tokenizer, spec.max_length, self.batch_tokens, self._fingerprint, device
+            )
+            if spec.once is not None
+            else None
+        )
+        self._read: OrderedDict[bytes, PassageVectors] = OrderedDict()
+        self._read_bytes = 0
         self._lock = threading.RLock()
         self._warned: set[str] = set()
         self._loader: tuple[Any, ...] | None = None
@@ -175,6 +191,58 @@ class T5Grader(Held):
             )
         return [None if raw is None or math.isnan(raw) else raw for raw in result.raws]
 
+    @property
+    def reads_once(self) -> bool:
+        """Whether `read`, `ask` and `judge` are there: passages are encoded once, and graded from that."""
+        return self._once is not None
+
+    def read(self, passages: Sequence[tuple[str, str]]) -> list[PassageVectors]:
+        """(title, text) of each passage to its vectors, in order. The latest are kept, `READ_BYTES` of them.
+
+        Raises ConfigError for a grader that reads question and text together (see `reads_once`).
+        """
+        encoder = self._encoder_once()
+        keys = [_content_key(title, text) for title, text in passages]
+        with self._lock:
+            known = {key: self._read[key] for key in keys if key in self._read}
+            new = {key: given for key, given in zip(keys, passages, strict=True) if key not in known}
+            known |= zip(new, encoder.passages(list(new.values())), strict=True)
+            for key in keys:
+                if key not in self._read:
+                    self._read[key] = known[key]
+                    self._read_bytes += known[key].nbytes
+                self._read.move_to_end(key)
+            while self._read_bytes > READ_BYTES and len(self._read) > 1:
+                self._read_bytes -= self._read.popitem(last=False)[1].nbytes
+        return [known[key] for key in keys]
+
+    def ask(self, question: str) -> QuestionVectors:
+        """A question to its vectors."""
+        with self._lock:
+            return self._encoder_once().questions([question])[0]
+
+    def judge(self, question: str, passages: Sequence[Asked]) -> list[Judged]:
+        """Scores of passages that were read, and of their strips (see `read_once`)."""
+        weights = self.spec.once
+        if weights is None:
+            self._encoder_once()
+        found = judged(question, self.ask(question), passages, weights, MAX_UNKNOWN)  # type: ignore[arg-type]
+        if unknown := sum(one.passage is None for one in found):
+            self._warn_once(
+                "unknown",
+                f"grader {self.name}: {unknown} of {len(found)} passages are mostly characters that its vocabulary "
+                "does not have; they are not judged (score None). Use a grader for this language",
+            )
+        return found
+
+    def _encoder_once(self) -> PassageEncoder:
+        if self._once is None:
+            raise ConfigError(
+                f"grader {self.name!r} reads a question and a text together, so it has no vectors of a passage: use "
+                "score(question, texts)"
+            )
+        return self._once
+
     def _bounded(self, raw: float | None, text: str) -> float | None:
         if not text.strip():
             return EMPTY_SCORE
@@ -193,6 +261,10 @@ class T5Grader(Held):
         from crag_dspy.graders.tool import as_tool
 
         return as_tool(self)
+
+
+def _content_key(title: str, text: str) -> bytes:
+    return hashlib.blake2b(f"{title}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 _LOADED: weakref.WeakValueDictionary[tuple[Any, ...], T5Grader] = weakref.WeakValueDictionary()

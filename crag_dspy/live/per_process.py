@@ -38,6 +38,10 @@ class PerProcess(Generic[T]):
                     self._made[pid] = self._make()
         return self._made[pid]
 
+    def holds(self, part: T) -> bool:
+        """Whether `part` is still this process's: somebody may have taken it to close it."""
+        return self._made.get(os.getpid()) is part
+
     def take(self) -> T | None:
         """Remove and return this process's part, to close it; None when none was made."""
         return self._made.pop(os.getpid(), None)

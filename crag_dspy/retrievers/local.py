@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from crag_dspy.errors import ConfigError, IndexMismatchError
 from crag_dspy.live.held import Held
+from crag_dspy.read_once.vectors import PassageVectors
 from crag_dspy.retrievers.documents import count_documents, digest_of, given_documents, read_documents
 from crag_dspy.retrievers.embedders import as_embedder
 from crag_dspy.retrievers.fusion import fuse
 from crag_dspy.retrievers.index_record import FILE, EmbedderRecord, IndexRecord
-from crag_dspy.retrievers.index_rows import STORED, passage_of, rows_of
-from crag_dspy.retrievers.passage_table import LOCK, NAME, PassageTable, Snapshot, writer
+from crag_dspy.retrievers.index_rows import STORED, passage_of, rows_of, text_of
+from crag_dspy.retrievers.passage_table import LOCK, NAME, READ, PassageTable, Snapshot, writer
+from crag_dspy.retrievers.reading import GraderEmbedder
 from crag_dspy.state.arguments import check_choice, check_whole
 from crag_dspy.state.files import is_leftover
 
@@ -87,7 +89,9 @@ class LocalIndex(Held):
         self._checked = checked
         self._checking = threading.Lock()
         recorded = record.embedder
-        self._table = PassageTable(path, recorded.dimension if recorded else None)
+        self._table = PassageTable(
+            path, recorded.dimension if recorded else None, recorded is not None and recorded.reads
+        )
         self._fingerprint: tuple[int, str] | None = None
 
     @classmethod
@@ -111,9 +115,11 @@ class LocalIndex(Held):
         adapted = as_embedder(embedder)
         record = IndexRecord(EmbedderRecord.of(adapted) if adapted is not None else None, chunk_words)
         folder.mkdir(parents=True, exist_ok=True)
+        embedded = record.embedder
         with writer(folder):
             _check_new(folder)  # another process may have made it meanwhile
-            PassageTable.create(folder, record.embedder.dimension if record.embedder else None)
+            reads = embedded is not None and embedded.reads
+            PassageTable.create(folder, embedded.dimension if embedded else None, reads)
             record.write(folder)
         return cls(folder, record, adapted, "text" if adapted is None else "hybrid")
 
@@ -203,7 +209,10 @@ class LocalIndex(Held):
         snapshot = self._table.latest()
         if not snapshot.size:
             return []
-        return self._best(snapshot, self._ranking(snapshot, asked, max(CANDIDATES, 2 * k)), k)
+        limit = max(CANDIDATES, 2 * k)
+        if self._table.reads and self.mode != "text":
+            return self._read_ranking(snapshot, asked, limit, k)
+        return self._best(snapshot, self._ranking(snapshot, asked, limit), k)
 
     search = __call__
 
@@ -217,6 +226,32 @@ class LocalIndex(Held):
         # A Chinese question before an English model: its vector would bury what the words find.
         by_vector = snapshot.by_vector(embedder.embed_query(query), limit) if embedder.reads(query) else []
         return fuse([[row for row, _ in by_words], [row for row, _ in by_vector]])
+
+    def _read_ranking(self, snapshot: Snapshot, query: str, limit: int, k: int) -> list[Passage]:
+        """Words and single vectors find candidates, whose token vectors then say how well each matches; in hybrid mode
+        that ranking is fused with the one by words, which is surer where an exact name or number decides.
+        """
+        embedder = self._embedding()
+        if not isinstance(embedder, GraderEmbedder):
+            raise IndexMismatchError(f"{self.path} stores what a grader read: open it with that grader")
+        by_words = snapshot.by_words(query, limit) if self.mode != "vector" else []
+        by_vector = snapshot.by_vector(embedder.embed_query(query), limit) if embedder.reads(query) else []
+        found = list(dict.fromkeys([row for row, _ in by_words] + [row for row, _ in by_vector]))
+        rows = snapshot.rows(found, (*STORED, READ))
+        maker = embedder.grader.fingerprint
+        read = [PassageVectors.from_bytes(row[READ], maker) for row in rows]
+        matched = embedder.matches(query, read)
+        order = sorted(range(len(found)), key=lambda place: -matched[place])
+        ranked = [(place, matched[place]) for place in order]
+        if self.mode == "hybrid":
+            place_of = {row: place for place, row in enumerate(found)}
+            ranked = fuse([order, [place_of[row] for row, _ in by_words]])
+        best: dict[str, Passage] = {}
+        for place, score in ranked:
+            if len(best) == k:
+                break
+            best.setdefault(rows[place]["searched"], passage_of(rows[place], score, read[place]))
+        return list(best.values())
 
     def _best(self, snapshot: Snapshot, ranking: list[tuple[int, float]], k: int) -> list[Passage]:
         found: dict[str, Passage] = {}
@@ -305,7 +340,14 @@ class LocalIndex(Held):
             row for document in changed for row in rows_of(document, digests[document.id], self.chunk_words)
         ]
         if self._record.embedder is not None and rows:
-            vectors = self._embedding().embed([row["searched"] for row in rows])
+            embedder = self._embedding()
+            if isinstance(embedder, GraderEmbedder):
+                read = embedder.read([(row["title"], text_of(row)) for row in rows])
+                vectors = embedder.singles(read)
+                for row, one in zip(rows, read, strict=True):
+                    row[READ] = one.to_bytes()
+            else:
+                vectors = embedder.embed([row["searched"] for row in rows])
             for row, vector in zip(rows, vectors, strict=True):
                 row["vector"] = vector
         replaced = sum(document.id in present for document in changed)
@@ -336,6 +378,11 @@ class LocalIndex(Held):
         for rows in self._table.latest().batches(batch, columns):
             for row in rows:
                 yield passage_of(row, None), row.get("vector")
+
+    @property
+    def record(self) -> IndexRecord:
+        """What it was built with."""
+        return self._record
 
     @property
     def fingerprint(self) -> str:

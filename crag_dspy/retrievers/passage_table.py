@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAME = "passages"
+READ = "read"  # the column of what a grader read of a passage (`PassageVectors.to_bytes`)
 LOCK = "write.lock"
 LOCK_TIMEOUT = 600.0  # seconds; folding 100,000 new passages into the indexes takes about ten
 INDEX_AFTER = 500  # new rows are searched by scanning them, at about 40 ms a thousand, until they are indexed
@@ -66,11 +67,11 @@ class Snapshot:
         cosines = [1.0 - distance for distance in found["_distance"].to_pylist()]
         return list(zip(found["_rowid"].to_pylist(), cosines, strict=True))
 
-    def rows(self, row_ids: Sequence[int]) -> list[dict[str, Any]]:
-        """What is stored (`STORED`) of these rows, in this order."""
+    def rows(self, row_ids: Sequence[int], columns: Sequence[str] = STORED) -> list[dict[str, Any]]:
+        """What is stored in these columns of these rows, in this order."""
         if not row_ids:
             return []
-        taken = self.table.take_row_ids(list(row_ids)).select(list(STORED)).with_row_id().to_arrow()
+        taken = self.table.take_row_ids(list(row_ids)).select(list(columns)).with_row_id().to_arrow()
         of = {row["_rowid"]: row for row in taken.to_pylist()}
         return [of[row_id] for row_id in row_ids]
 
@@ -91,18 +92,19 @@ class Snapshot:
 class PassageTable:
     """A table in `folder`, created with `create` and opened lazily, once a process."""
 
-    def __init__(self, folder: Path, dimension: int | None) -> None:
+    def __init__(self, folder: Path, dimension: int | None, reads: bool = False) -> None:
         self.folder = folder
         self.dimension = dimension
+        self.reads = reads  # rows hold what a grader read of them
         self._connection = PerProcess(lambda: _Connection(folder))
 
     @classmethod
-    def create(cls, folder: Path, dimension: int | None) -> PassageTable:
+    def create(cls, folder: Path, dimension: int | None, reads: bool = False) -> PassageTable:
         """A new, empty table, with vectors when there is a dimension. Whoever calls it is the `writer`."""
         import lancedb
         from lancedb.index import FTS, BTree
 
-        made = cls(folder, dimension)
+        made = cls(folder, dimension, reads)
         database: Any = lancedb.connect(folder)
         database.drop_table(NAME, ignore_missing=True)  # the rest of a creation that was cut short
         table = database.create_table(NAME, schema=made.schema)
@@ -121,6 +123,8 @@ class PassageTable:
         columns = [(name, pa.int64() if name in numbers else pa.string()) for name in (*STORED, "digest")]
         if self.dimension is not None:
             columns.append(("vector", pa.list_(pa.float32(), self.dimension)))
+        if self.reads:
+            columns.append((READ, pa.large_binary()))
         return pa.schema(columns)
 
     def latest(self) -> Snapshot:

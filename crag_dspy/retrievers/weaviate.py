@@ -28,6 +28,16 @@ from crag_dspy.retrievers.weaviate_connect import (
     client_library,
 )
 from crag_dspy.retrievers.weaviate_errors import explained, failures, in_a_thread, is_passing, too_late
+from crag_dspy.retrievers.weaviate_facts import (
+    Facts,
+    check,
+    forget,
+    known,
+    searched,
+    unread,
+    wanted,
+    warn_of_filters,
+)
 from crag_dspy.retrievers.weaviate_objects import Properties, filter_of, passages_of
 from crag_dspy.state.arguments import check_choice, check_number, check_whole
 
@@ -38,6 +48,8 @@ if TYPE_CHECKING:
 
 Mode = Literal["hybrid", "near_text", "near_vector", "bm25"]
 Consistency = Literal["ONE", "QUORUM", "ALL"]
+
+LOOKED_AT = 20  # objects, to see why nothing is found
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +83,8 @@ class WeaviateRetriever(Held):
         query_properties: the properties that words are looked for in, such as ["title^2", "text"]; None is
             all.
         vector_name: of the vector, in a collection that has several.
-        consistency: "ONE", "QUORUM" or "ALL" replicas must agree; None is the server's default.
+        consistency: "ONE", "QUORUM" or "ALL" replicas are compared; None is the server's default. Weaviate answers
+            a search even when fewer of them are up: what they do not agree on is told in a warning of the log.
         timeout: seconds for a search, its tries and pauses together.
         retries: further tries when a connection or a node fails.
         backoff: seconds before the second try.
@@ -215,6 +228,7 @@ class WeaviateRetriever(Held):
         """The best `k` passages for `query`, best first; fewer when there are no more."""
         if not self._asks_something(query, k):
             return []
+        query = _encodable(query)
         client_library()  # an import of seconds, once, which is not the service's time
         vector = self._vector(query)
         try:
@@ -226,6 +240,7 @@ class WeaviateRetriever(Held):
         """`__call__` for asyncio: on an async client, or in a thread where there is only a sync one."""
         if not self._asks_something(query, k):
             return []
+        query = _encodable(query)
         await asyncio.to_thread(client_library)
         try:
             async with asyncio.timeout(self.timeout):
@@ -238,10 +253,19 @@ class WeaviateRetriever(Held):
         began, tries = time.monotonic(), 0
         while True:
             tries += 1
+            client = None
             try:
-                collection = self.opened(self.connection.client())
-                return self._read(self._asked(collection, query, k, vector))
-            except failures() as error:
+                client = self.connection.client()
+                facts = self._facts(client)
+                found = self._read(self._asked(self.opened(client), query, k, vector, facts), facts)
+                return found or self._nothing(self.opened(client), facts)
+            except Exception as error:
+                closed = client is not None and not self.connection.holds(client)
+                if not closed and not isinstance(error, failures()):
+                    raise
+                if closed and time.monotonic() - began < self.timeout:
+                    tries -= 1  # somebody closed the connection meanwhile: the next try has another
+                    continue
                 failure, passing = self.explained(error), is_passing(error)
             time.sleep(self._pause(failure, passing, tries, time.monotonic() - began))
 
@@ -253,7 +277,11 @@ class WeaviateRetriever(Held):
                 client = await self.connection.aclient()
                 if client is None:
                     return await asyncio.wrap_future(in_a_thread(lambda: self._tried(query, k, vector)))
-                return self._read(await self._asked(self.opened(client), query, k, vector))
+                facts = await self._afacts(client)
+                found = self._read(await self._asked(self.opened(client), query, k, vector, facts), facts)
+                if not found and self._looks_closer(facts):
+                    self._check_content(await self._content(self.opened(client)), facts)
+                return found
             except failures() as error:
                 failure, passing = self.explained(error), is_passing(error)
             await asyncio.sleep(self._pause(failure, passing, tries, time.monotonic() - began))
@@ -269,18 +297,80 @@ class WeaviateRetriever(Held):
             collection = collection.with_consistency_level(ConsistencyLevel[self.consistency])
         return collection
 
-    def _asked(self, collection: Any, query: str, k: int, vector: list[float] | None) -> Any:
+    def _facts(self, client: Any) -> Facts | None:
+        """What is known of the collection, read with the first search; None where the key may not read it."""
+        facts = known(self.connection)
+        if self.collection not in facts:
+            try:
+                facts[self.collection] = Facts.of(client.collections.get(self.collection).config.get())
+            except failures() as error:
+                if is_passing(error):
+                    raise
+                facts[self.collection] = None
+        return self._checked(facts[self.collection])
+
+    async def _afacts(self, client: Any) -> Facts | None:
+        facts = known(self.connection)
+        if self.collection not in facts:
+            try:
+                facts[self.collection] = Facts.of(await client.collections.get(self.collection).config.get())
+            except failures() as error:
+                if is_passing(error):
+                    raise
+                facts[self.collection] = None
+        return self._checked(facts[self.collection])
+
+    def _checked(self, facts: Facts | None) -> Facts | None:
+        if facts is not None:
+            check(self, facts)
+            warn_of_filters(facts, self.filters)
+        return facts
+
+    def _nothing(self, collection: Any, facts: Facts | None) -> list[Passage]:
+        """An empty answer, unless the collection is such that there cannot be another."""
+        if self._looks_closer(facts):
+            self._check_content(self._content(collection), facts)
+        return []
+
+    def _looks_closer(self, facts: Facts | None) -> bool:
+        return facts is not None and f"content {self.mode}" not in facts.told
+
+    def _content(self, collection: Any) -> Any:
+        """The first objects with their vectors: a result of a sync collection, something to await of an async one."""
+        return collection.query.fetch_objects(limit=LOOKED_AT, include_vector=True)
+
+    def _check_content(self, reply: Any, facts: Facts | None) -> None:
+        objects = reply.objects
+        if facts is None or not objects:
+            return
+        if not any(str(one.properties.get(self.text_property) or "").strip() for one in objects):
+            raise RetrieverError(
+                f"property {self.text_property!r} of collection {self.collection!r} is empty in all objects looked at: "
+                f"name the one with the text, text_property="
+            )
+        if self.mode in ("near_vector", "near_text") and not any(one.vector for one in objects):
+            raise RetrieverError(
+                f'the objects of collection {self.collection!r} have no vectors: search by words, mode="bm25", or '
+                f"import them again with embedder= and overwrite=True"
+            )
+        facts.told.add(f"content {self.mode}")
+
+    def _asked(
+        self, collection: Any, query: str, k: int, vector: list[float] | None, facts: Facts | None
+    ) -> Any:
         """The search: a result of a sync collection, something to await of an async one."""
         from weaviate.classes.query import MetadataQuery
 
         near = self.mode in ("near_text", "near_vector")
         common = {
             "limit": k,
-            "filters": filter_of(self.filters),
-            "return_metadata": MetadataQuery(distance=near, score=not near),
-            "return_properties": self._properties.wanted(),
+            "filters": filter_of(self.filters, {} if facts is None else facts.kinds),
+            "return_metadata": MetadataQuery(
+                distance=near, score=not near, is_consistent=self.consistency is not None
+            ),
+            "return_properties": wanted(self, facts, self._properties.wanted()),
         }
-        words = None if self.query_properties is None else list(self.query_properties)
+        words = searched(self, facts, query) if self.mode in ("bm25", "hybrid") else None
         # Of a query that our embedder cannot read there is no vector, and the server is not asked to make one.
         unread = self.mode == "hybrid" and self.embedder is not None and vector is None
         if self.mode == "bm25" or unread:
@@ -298,8 +388,16 @@ class WeaviateRetriever(Held):
             **common,
         )
 
-    def _read(self, reply: Any) -> list[Passage]:
-        return passages_of(reply.objects, self._properties, self.collection)
+    def _read(self, reply: Any, facts: Facts | None) -> list[Passage]:
+        if self.consistency is not None and any(one.metadata.is_consistent is False for one in reply.objects):
+            _log.warning(
+                "Collection %r: replicas do not agree on what was found, or too few answered for consistency=%r; "
+                "Weaviate answers a search all the same",
+                self.collection,
+                self.consistency,
+            )
+        names, has_text = unread(self, facts), facts is not None
+        return passages_of(reply.objects, self._properties, self.collection, names, has_text=has_text)
 
     def _vector(self, query: str) -> list[float] | None:
         if self.embedder is None or self.mode in ("bm25", "near_text"):
@@ -313,7 +411,7 @@ class WeaviateRetriever(Held):
         check_whole("k", k)
         if not isinstance(query, str):
             raise ConfigError(f"query must be a str, got {type(query).__name__}")
-        return bool(query.strip())
+        return bool(_encodable(query).strip())
 
     def _pause(self, failure: RetrieverError, passing: bool, tries: int, elapsed: float) -> float:
         """Seconds until the next try. Raises `failure` when another try cannot help, or there is no time.
@@ -329,9 +427,15 @@ class WeaviateRetriever(Held):
 
     def explained(self, error: BaseException) -> RetrieverError:
         """What failed, and what to change."""
+        forget(self.connection, self.collection)
         key = self.connection.key if isinstance(self.connection, Remote) else Secret(None, KEY_VARIABLE)
         place = f"Weaviate ({self.connection!r}, collection {self.collection!r})"
         return explained(error, place, key, has_tenant=self.tenant is not None)
+
+
+def _encodable(query: str) -> str:
+    """Half a surrogate pair cannot be written as UTF-8."""
+    return query.encode("utf-8", "ignore").decode()
 
 
 def _check_name(name: str, value: Any) -> None:

@@ -12,13 +12,14 @@ import sys
 import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from crag_dspy.errors import ConfigError, RetrieverError
 from crag_dspy.live.held import Held
 from crag_dspy.live.per_loop import PerLoop
 from crag_dspy.live.per_process import PerProcess
 from crag_dspy.live.secret import Secret
+from crag_dspy.retrievers.weaviate_errors import StartingError
 from crag_dspy.state.arguments import check_whole
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 KEY_VARIABLE = "WEAVIATE_API_KEY"
 # By itself gRPC lets its pauses grow to two minutes, in which a server that is up again is not asked.
 RECONNECT = (("grpc.initial_reconnect_backoff_ms", 200), ("grpc.max_reconnect_backoff_ms", 2_000))
+# Of the timeout: what a connection to the gRPC port may take, so that three tries fit.
+GRPC_SHARE = 0.25
 FORK_VARIABLE = "GRPC_ENABLE_FORK_SUPPORT"
 
 
@@ -39,6 +42,10 @@ class Connection(Protocol):
 
     async def aclient(self) -> Any:
         """This event loop's connected `WeaviateAsyncClient`, or None where there is only a sync one."""
+        ...
+
+    def holds(self, client: Any) -> bool:
+        """False once the client that `client()` gave was closed by somebody, so that the next one is another."""
         ...
 
     def close(self) -> None: ...
@@ -80,6 +87,12 @@ class Remote(Held):
         if address.path.strip("/") or address.query:
             raise ConfigError(f"url must end after the host and its port, got {self.url!r}")
         check_whole("grpc_port", self.grpc_port, 1, 65_535)
+        same_host = self.grpc_host in (None, address.hostname)
+        if not self.cloud and same_host and _port(address) == self.grpc_port:
+            raise ConfigError(
+                f"grpc_port={self.grpc_port} is the port of the url, {self.url!r}: gRPC has a port of its own, "
+                f"50051 by default"
+            )
         if not all(isinstance(name, str) and name for pair in self.headers.items() for name in pair):
             raise ConfigError("headers must map a header to the NAME of an environment variable")
         object.__setattr__(self, "_sync", PerProcess(self._connect))
@@ -100,6 +113,9 @@ class Remote(Held):
         _check_process()
         return await self._async.get()
 
+    def holds(self, client: Any) -> bool:
+        return self._sync.holds(client)
+
     def close(self) -> None:
         """Close this process's sync client; the next search connects again."""
         client = self._sync.take()
@@ -113,7 +129,13 @@ class Remote(Held):
     def _connect(self) -> Any:
         weaviate = client_library()
         connect = weaviate.connect_to_weaviate_cloud if self.cloud else weaviate.connect_to_custom
-        return closed_at_exit(connect(**self._arguments()), self)
+        client = connect(**self._arguments())
+        try:
+            self._check_grpc()
+        except BaseException:
+            client.close()
+            raise
+        return closed_at_exit(client, self)
 
     async def _aconnect(self) -> Any:
         weaviate = await asyncio.to_thread(client_library)  # an import of seconds, off the event loop
@@ -122,10 +144,37 @@ class Remote(Held):
         _note_async_process()
         try:
             await client.connect()
+            await asyncio.to_thread(self._check_grpc)
         except BaseException:
             await client.close()
             raise
         return client
+
+    def _check_grpc(self) -> None:
+        """The client alone tries a wrong grpc_port for a minute, and then says nothing of it."""
+        if self.cloud:
+            return
+        import grpc
+
+        address = urlsplit(self.url)
+        place = f"{self.grpc_host or address.hostname}:{self.grpc_port}"
+        options = [*RECONNECT, ("grpc.use_local_subchannel_pool", 1)]
+        if address.scheme == "https":
+            channel = grpc.secure_channel(place, grpc.ssl_channel_credentials(), options)
+        else:
+            channel = grpc.insecure_channel(place, options)
+        try:
+            grpc.channel_ready_future(channel).result(self.timeout * GRPC_SHARE)
+        except grpc.FutureTimeoutError:
+            pass
+        else:
+            return
+        finally:
+            channel.close()
+        raise StartingError(
+            f"Weaviate answers at {self.url}, and nothing speaks gRPC at {place}: check grpc_port= (and grpc_host=), "
+            f"or wait until it has started"
+        )
 
     def _arguments(self) -> dict[str, Any]:
         from weaviate.classes.init import AdditionalConfig, Auth, Timeout
@@ -147,7 +196,7 @@ class Remote(Held):
         secure = address.scheme == "https"
         return {
             "http_host": address.hostname,
-            "http_port": address.port or (443 if secure else 80),
+            "http_port": _port(address),
             "http_secure": secure,
             "grpc_host": self.grpc_host or address.hostname,
             "grpc_port": self.grpc_port,
@@ -187,6 +236,9 @@ class Embedded(Held):
 
     async def aclient(self) -> None:
         """None: an async client would start a second server."""
+
+    def holds(self, client: Any) -> bool:
+        return self._sync.holds(client)
 
     def close(self) -> None:
         client = self._sync.take()
@@ -257,6 +309,9 @@ class Given(Held):
         self._check_owner()
         return self.given if self._is_async else None
 
+    def holds(self, client: Any) -> bool:
+        return True
+
     def close(self) -> None:
         """The caller made the client, and the caller closes it."""
 
@@ -284,6 +339,10 @@ def _close_own(client: Any, pid: int) -> None:
 
 async def _aclose(client: Any) -> None:
     await client.close()
+
+
+def _port(address: SplitResult) -> int:
+    return address.port or (443 if address.scheme == "https" else 80)
 
 
 def _from_environment(header: str, variable: str) -> str:

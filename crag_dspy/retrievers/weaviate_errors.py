@@ -23,6 +23,10 @@ PASSING = ("no read replica found", "connection refused", "leader not found", "c
 _log = logging.getLogger(__name__)
 
 
+class StartingError(RetrieverError):
+    """The server, or its gRPC interface, does not answer yet, or is elsewhere: another try may find it."""
+
+
 def explained(error: BaseException, place: str, key: Secret, has_tenant: bool) -> RetrieverError:
     """The typed error for what the client raised, without the key that the request held.
 
@@ -58,6 +62,7 @@ def is_passing(error: BaseException) -> bool:
     gone = (
         exceptions.WeaviateConnectionError,
         exceptions.WeaviateStartUpError,
+        StartingError,
         exceptions.WeaviateRetryError,  # the client's own tries, for a node that is away
         exceptions.WeaviateClosedClientError,  # closed by another thread: the next try connects again
     )
@@ -86,18 +91,30 @@ def grpc_code(error: BaseException | None) -> str:
 
 
 def too_late(seconds: float) -> str:
-    return f"Weaviate gave no answer within {seconds:g} s: check that it is up, or raise timeout="
+    return (
+        f"Weaviate gave no answer within {seconds:g} s: check that it is up and that grpc_port is its gRPC port, or "
+        f"raise timeout="
+    )
 
 
 def _hint(said: str, has_tenant: bool) -> str:
     lower = said.lower()
+    if "forbidden" in lower or "permission" in lower:
+        return " (the key may not do this: give it the permission, or use another key)"
+    if "replica" in lower and ("nodes for replication" in lower or "not enough" in lower):
+        return " (there are fewer nodes than replicas=: ask for fewer)"
+    if "tenant not active" in lower or "tenant is not active" in lower or "not hot" in lower:
+        return " (the tenant is there and not active: activate it, tenants.activate([...]) of the collection)"
     if "multi-tenancy" in lower or "tenant" in lower:
         return " (check the tenant's name)" if has_tenant else " (this collection has tenants: pass tenant=)"
     missing = any(words in lower for words in ("not find", "not found", "no such", "does not exist"))
-    if missing and "prop" in lower:
+    if missing and ("no such prop" in lower or "property" in lower):
         return " (name its properties: text_property=, title_property=, url_property=, metadata=)"
     if missing and ("class" in lower or "collection" in lower):
-        return " (check the collection's name; create_collection makes one, import_passages fills it)"
+        return (
+            " (check the collection's name, and that the server has started; create_collection makes one, "
+            "import_passages fills it)"
+        )
     if "vectoriz" in lower:
         return " (the server has no vectorizer for this collection: pass embedder=)"
     if "tokeniz" in lower:

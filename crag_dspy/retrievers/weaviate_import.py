@@ -11,21 +11,21 @@ index, for ever, and writing the same again does not mend it: such objects are d
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
-from uuid import NAMESPACE_URL, UUID, uuid5
+from uuid import UUID
 
 from crag_dspy.errors import ConfigError, RetrieverError, cause_of, message_of
 from crag_dspy.live.keys import without_keys
 from crag_dspy.passages import Passage
 from crag_dspy.retrievers.weaviate_client_log import client_log
-from crag_dspy.retrievers.weaviate_errors import failures, is_passing, is_too_large
-from crag_dspy.retrievers.weaviate_objects import REST_PROPERTY, plain
+from crag_dspy.retrievers.weaviate_errors import StartingError, failures, is_passing, is_too_large
+from crag_dspy.retrievers.weaviate_facts import Facts
+from crag_dspy.retrievers.weaviate_objects import REST_PROPERTY, object_id, plain
 from crag_dspy.retrievers.weaviate_values import (
     InexactError,
     UnfitError,
@@ -34,12 +34,12 @@ from crag_dspy.retrievers.weaviate_values import (
     stored_value,
     stored_vector,
 )
+from crag_dspy.retrievers.weaviate_verify import Verification, verify_objects
 from crag_dspy.state.arguments import check_number, check_whole
 from crag_dspy.text.surrogates import encodable
 
 if TYPE_CHECKING:
     from crag_dspy.retrievers.weaviate import WeaviateRetriever
-    from crag_dspy.retrievers.weaviate_verify import Verification
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -53,7 +53,6 @@ LONGEST_PAUSE = 10.0
 # A batch of so many that is refused whole, for one reason, says that the next would be too: a server or a key that
 # may only read, a disk that is full.
 TELLING_REFUSALS = 10
-NAMESPACE = uuid5(NAMESPACE_URL, "crag-dspy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,24 +133,8 @@ def import_passages(
             target.store(items, overwrite)
             bar.update(len(items))
     if verify:
-        from crag_dspy.retrievers.weaviate_verify import verify_objects
-
         report.verified = verify_objects(store, target.stored)
     return report
-
-
-def object_id(passage: Passage) -> UUID:
-    """The UUID of a passage: its id when that is one, else made from its id, else from its content."""
-    try:
-        return UUID(passage.id)
-    except ValueError:
-        name = (
-            passage.id
-            or hashlib.sha256(
-                encodable(f"{passage.title}\n{passage.url}\n{passage.text}").encode()
-            ).hexdigest()
-        )
-        return uuid5(NAMESPACE, name)
 
 
 Item = tuple[Passage, Sequence[float] | None]
@@ -166,7 +149,7 @@ def _batches(passages: Iterable[Any], most: int) -> Iterator[list[Item]]:
             raise ConfigError(f"passages[{number}] must be a Passage, got {type(passage).__name__}")
         size = (
             len(passage.text)
-            + len(repr(passage.metadata))
+            + len(repr(passage.metadata) if passage.metadata else "")
             + FLOAT_CHARS * len(() if vector is None else vector)
         )
         if batch and chars + size > BATCH_CHARS:
@@ -274,7 +257,12 @@ class _Target:
         store = self._store
         collections = store.connection.client().collections
         if not collections.exists(store.collection):
-            raise ConfigError(f"there is no collection {store.collection!r}: make it with create_collection")
+            if not store.connection.client().is_ready():
+                raise StartingError("the server is starting")
+            if not collections.exists(store.collection):  # and did not come between the two questions
+                raise ConfigError(
+                    f"there is no collection {store.collection!r}: make it with create_collection"
+                )
         collection = collections.get(store.collection)
         config = collection.config.get()
         if config.multi_tenancy_config.enabled != (store.tenant is not None):
@@ -291,7 +279,13 @@ class _Target:
         ):
             vector = self._vector_of(found)
             self._dimension = len(vector) if vector else None
-        return {prop.name: str(prop.data_type.value) for prop in config.properties}
+        self._facts = Facts.of(config)
+        mark = self._facts.remembered.embedder if self._facts.remembered is not None else None
+        if mark is not None:
+            self._dimension = mark.dimension
+            if store.embedder is not None:
+                mark.check(store.embedder, store.collection)
+        return dict(self._facts.kinds)
 
     def _vector_of(self, found: Any) -> list[float] | None:
         """The single vector that an object came with, or None."""
@@ -311,6 +305,9 @@ class _Target:
             name: encodable(value) for name, value in own if name in self._kinds and name is not None
         }
         stored[store.text_property] = encodable(passage.text)
+        self._facts.warn_of_script(passage.text, store.text_property, "A text of this import")
+        for name, second in self._facts.seconds.items():
+            stored[second] = stored.get(name, "")
         rest = {}
         for name, value in passage.metadata.items():
             if name not in self._kinds or name in stored or name == REST_PROPERTY:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
-from uuid import UUID
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from crag_dspy.errors import ConfigError, RetrieverError
 from crag_dspy.passages import Passage
+from crag_dspy.retrievers.weaviate_values import UnfitError, stored_value
+from crag_dspy.text.surrogates import encodable
 
 # Metadata that has no property of its own is kept here, as JSON.
 REST_PROPERTY = "metadata_json"
+NAMESPACE = uuid5(NAMESPACE_URL, "crag-dspy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +39,34 @@ class Properties:
         return list(dict.fromkeys([*named, *self.metadata]))
 
 
-def passages_of(objects: Sequence[Any], names: Properties, collection: str) -> list[Passage]:
-    """The objects that have a text, in their order.
+def passages_of(
+    objects: Sequence[Any],
+    names: Properties,
+    collection: str,
+    unread: Collection[str] = (),
+    *,
+    has_text: bool = False,
+) -> list[Passage]:
+    """The objects that have a text, in their order; `unread` properties become no metadata.
+
+    Args:
+        has_text: the collection is known to have the text property.
 
     Raises:
         RetrieverError: no object has the text property, so its name must be wrong.
     """
-    if objects and not any(names.text in found.properties for found in objects):
+    if objects and not has_text and not any(names.text in found.properties for found in objects):
         others = ", ".join(sorted(objects[0].properties)) or "none"
         raise RetrieverError(
             f"collection {collection!r} has no property {names.text!r} (it has: {others}): "
             f"name the one with the text, text_property="
         )
-    passages = [_passage(found, names) for found in objects]
+    passages = [_passage(found, names, unread) for found in objects]
     return [passage for passage in passages if passage.text.strip()]
 
 
-def _passage(found: Any, names: Properties) -> Passage:
-    properties = dict(found.properties)
+def _passage(found: Any, names: Properties, unread: Collection[str]) -> Passage:
+    properties = {name: value for name, value in found.properties.items() if name not in unread}
 
     def take(name: str | None) -> str:
         value = properties.pop(name, None) if name is not None else None
@@ -82,8 +96,24 @@ def _rest(value: Any) -> dict[str, Any]:
     return kept if isinstance(kept, dict) else {REST_PROPERTY: value}
 
 
+def object_id(passage: Passage) -> UUID:
+    """The UUID of a passage: its id when that is one, else made from its id, else from its content."""
+    try:
+        return UUID(passage.id)
+    except ValueError:
+        name = (
+            passage.id
+            or hashlib.sha256(
+                encodable(f"{passage.title}\n{passage.url}\n{passage.text}").encode()
+            ).hexdigest()
+        )
+        return uuid5(NAMESPACE, name)
+
+
 def plain(value: Any) -> Any:
-    """Dates, UUIDs and what is made of them as JSON knows them."""
+    """Dates, UUIDs, places, phone numbers and what is made of them as JSON knows them."""
+    if hasattr(value, "model_dump"):
+        return plain(value.model_dump(exclude_none=True))
     if isinstance(value, date):  # and datetime
         return value.isoformat()
     if isinstance(value, UUID):
@@ -95,8 +125,11 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
 
 
-def filter_of(filters: Any) -> Any:
+def filter_of(filters: Any, kinds: Mapping[str, str]) -> Any:
     """A filter of weaviate.classes.query as it is; a mapping as "equal to, or one of", all together.
+
+    Args:
+        kinds: property -> its data type, so that a date may be given as a text, a number as an int.
 
     Raises:
         ConfigError: neither of the two, or a property without a value.
@@ -115,10 +148,25 @@ def filter_of(filters: Any) -> Any:
     parts = []
     for name, value in filters.items():
         by_name = Filter.by_property(name)
-        if isinstance(value, (list, tuple, set)) and value:
-            parts.append(by_name.contains_any(list(value)))
-        elif isinstance(value, (str, int, float, bool, datetime, UUID)):
-            parts.append(by_name.equal(value))
-        else:
+        several = isinstance(value, (list, tuple, set, frozenset))
+        values = [_asked(name, one, kinds.get(name, "")) for one in (value if several else [value])]
+        if not values:
             raise ConfigError(f"filters[{name!r}] must be a value or a non-empty list of them, got {value!r}")
+        parts.append(by_name.contains_any(values) if several else by_name.equal(values[0]))
     return Filter.all_of(parts) if parts else None
+
+
+def _asked(name: str, value: Any, kind: str) -> Any:
+    """A filter's value, as a property of its kind has it."""
+    kind = kind.removesuffix("[]")
+    if isinstance(value, date) and not kind:
+        kind = "date"
+    try:
+        asked = stored_value(value, kind)
+    except UnfitError as error:
+        raise ConfigError(f"filters[{name!r}]: {error}") from None
+    if kind == "number" and isinstance(asked, int) and not isinstance(asked, bool):
+        return float(asked)
+    if not isinstance(asked, (str, int, float, bool, datetime, UUID)):
+        raise ConfigError(f"filters[{name!r}] must be a value or a non-empty list of them, got {value!r}")
+    return asked

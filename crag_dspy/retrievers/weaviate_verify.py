@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from crag_dspy.retrievers.weaviate_errors import failures
+from crag_dspy.retrievers.weaviate_objects import object_id
 
 if TYPE_CHECKING:
     from crag_dspy.passages import Passage
@@ -47,8 +48,6 @@ def verify_passages(store: WeaviateRetriever, passages: Iterable[Passage]) -> Ve
     Raises:
         RetrieverError: the server failed.
     """
-    from crag_dspy.retrievers.weaviate_import import object_id
-
     return verify_objects(store, dict.fromkeys(object_id(passage) for passage in passages))
 
 

@@ -13,6 +13,7 @@ dashes. Neither converts between simplified and traditional Chinese.
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from functools import lru_cache
@@ -88,6 +89,20 @@ def tokens(text: str) -> list[str]:
 def words(text: str) -> list[str]:
     """`text` as the words that containment compares; hyphens and apostrophes separate words."""
     return _word_line(text).split()
+
+
+def terms(text: str) -> list[str]:
+    """The words of `text`, and the pairs of neighbouring characters in scripts written without spaces.
+
+    With pairs, 长江 says more than a 长 here and a 江 there.
+    """
+    found = words(text)
+    pairs = [
+        first + second
+        for first, second in itertools.pairwise(found)
+        if not first.isascii() and not second.isascii() and len(first) == len(second) == 1
+    ]
+    return found + pairs
 
 
 def phrases(text: str) -> list[str]:

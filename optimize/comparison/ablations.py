@@ -61,7 +61,7 @@ def with_grader(crag: CRAG, grader: Any, **settings: Any) -> CRAG:
     copy: CRAG = crag.deepcopy()
     parts = copy.corrective
     fresh = CorrectiveRetriever(parts.retrieve.part, grader)
-    parts.grade = fresh.grade
+    parts.grade, parts.read = fresh.grade, fresh.read
     names = ("upper", "lower", "strip_threshold")
     suggested = {name: getattr(fresh.settings, name) for name in names}
     copy.settings.update({**suggested, "grader": "", "grader_fingerprint": "", **settings})

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import dspy
 
 from crag_dspy.actions import Action, Policy, Thresholds, decide
-from crag_dspy.corrective import CorrectiveRetriever, titled
+from crag_dspy.corrective import CorrectiveRetriever
 from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.optimize.comparison.comparing import folder_of
 from crag_dspy.optimize.metrics.answers import action_accuracy
@@ -35,6 +35,7 @@ from crag_dspy.optimize.statistics.differences import PairedDifference, paired_d
 from crag_dspy.optimize.statistics.intervals import MeanInterval, mean_interval
 from crag_dspy.optimize.statistics.wording import told_groups
 from crag_dspy.optimize.thresholds.exact import best_thresholds
+from crag_dspy.refine import titled
 from crag_dspy.state.files import write_whole
 from crag_dspy.state.plain import Plain, plain
 

@@ -129,8 +129,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def _group_sums(change: Floats, groups: Groups | None) -> Floats:
     """In whole billionths, so that sums that are equal are equal as floats too."""
     member = group_numbers(groups, len(change))
-    sums = np.bincount(member, np.rint(change * 1e9))
-    return sums[sums != 0]  # a group that did not change says nothing
+    sums = np.bincount(member, np.rint(change * 1e9)).astype(np.float64)
+    changed: Floats = sums[sums != 0]
+    return changed  # a group that did not change says nothing
 
 
 def _sign_flip(sums: Floats, samples: int, seed: int) -> float:

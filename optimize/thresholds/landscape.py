@@ -202,7 +202,8 @@ def best_placed(land: Landscape, keep: Thresholds | None = None) -> Placed:
     totals = np.where(feasible(land.cuts), land.best_by_upper(), NEVER)
     if keep is not None:
         total = total_at(land, keep)
-        if land.totals.split(total)[0] == land.totals.split(totals.max())[0]:
+        (own, best), _ = land.totals.split(np.array([total, totals.max()]))
+        if own == best:
             return _standing(land, keep.upper, keep.lower, total)
     tied = np.flatnonzero(totals == totals.max())
     edges = _edges(land.cuts)

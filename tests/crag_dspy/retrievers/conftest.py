@@ -24,6 +24,7 @@ import uuid
 from collections import deque
 from concurrent import futures
 from dataclasses import dataclass, field
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,16 @@ class Collection:
     @property
     def kinds(self) -> dict[str, str]:
         return {prop["name"]: prop["dataType"][0] for prop in self.schema.get("properties", [])}
+
+    @property
+    def cuts(self) -> dict[str, str]:
+        properties = self.schema.get("properties", [])
+        texts = {
+            prop["name"]: prop.get("tokenization", "word")
+            for prop in properties
+            if self.kinds[prop["name"]] == "text"
+        }
+        return {**{name: kind for name, kind in self.kinds.items() if kind == "date"}, **texts}
 
     @property
     def has_tenants(self) -> bool:
@@ -102,6 +113,11 @@ class WeaviateServer:
         self.rest_faults: deque[int] = deque()
         self.lost: int = 0  # batches to come that are stored, not indexed, and not acknowledged: kill -9
         self.refuses: dict[str, str] = {}  # what the error of every object is, by method
+        self.nodes = 3
+        self.lacks = {"gse"}  # tokenizers
+        self.starting = False  # REST answers, and knows no collection yet
+        self.cold: set[str] = set()  # tenants that are there and not active
+        self.inconsistent = False  # what is found is said to be so, when it is asked
         self.largest: int | None = None  # bytes of a request
         self._faults: deque[tuple[str, Any, str]] = deque()
         self._lock = threading.RLock()
@@ -135,6 +151,9 @@ class WeaviateServer:
 
             def BatchDelete(self, request: Any, context: Any) -> Any:  # noqa: N802
                 return server._answered("BatchDelete", request, context, server._delete)
+
+            def Aggregate(self, request: Any, context: Any) -> Any:  # noqa: N802
+                return server._answered("Aggregate", request, context, server._count)
 
             def TenantsGet(self, request: Any, context: Any) -> Any:  # noqa: N802
                 return server._answered("TenantsGet", request, context, server._tenants)
@@ -181,9 +200,11 @@ class WeaviateServer:
         from weaviate.proto.v1 import search_get_pb2
 
         collection = self._collection(request.collection)
+        if request.tenant in self.cold:
+            raise RefusedError(f"tenant not active: '{request.tenant}'")
         objects = list(collection.of(request.tenant).values())
         if request.HasField("filters"):
-            objects = [one for one in objects if _passes(one, request.filters)]
+            objects = [one for one in objects if _passes(one, request.filters, collection.cuts)]
         unknown = set(request.properties.non_ref_properties) - set(collection.kinds)
         if unknown:
             raise RefusedError(
@@ -192,6 +213,9 @@ class WeaviateServer:
         reply = search_get_pb2.SearchReply()
         for one, score, distance in _ranked(request, collection, objects)[: request.limit or 10]:
             _write(reply.results.add(), one, request, collection, score, distance)
+            if request.metadata.is_consistent:
+                reply.results[-1].metadata.is_consistent = not self.inconsistent
+                reply.results[-1].metadata.is_consistent_present = True
         return reply
 
     def _store(self, request: Any, *, indexed: bool = True) -> Any:
@@ -233,11 +257,19 @@ class WeaviateServer:
     def _delete(self, request: Any) -> Any:
         from weaviate.proto.v1 import batch_delete_pb2
 
-        objects = self._collection(request.collection).of(request.tenant)
-        gone = [name for name, one in objects.items() if _passes(one, request.filters)]
+        collection = self._collection(request.collection)
+        objects = collection.of(request.tenant)
+        gone = [name for name, one in objects.items() if _passes(one, request.filters, collection.cuts)]
         for name in gone:
             del objects[name]
         return batch_delete_pb2.BatchDeleteReply(matches=len(gone), successful=len(gone))
+
+    def _count(self, request: Any) -> Any:
+        from weaviate.proto.v1 import aggregate_pb2
+
+        reply = aggregate_pb2.AggregateReply()
+        reply.single_result.objects_count = len(self._collection(request.collection).of(request.tenant))
+        return reply
 
     def _tenants(self, request: Any) -> Any:
         from weaviate.proto.v1 import tenants_pb2
@@ -293,14 +325,28 @@ class WeaviateServer:
                 "grpcMaxMessageSize": 104_858_000,
                 "modules": {"text2vec-toy": {}},
             }
+        if self.starting and path.endswith("/ready"):
+            return 503, {}
+        if self.starting and path.startswith("/v1/schema"):
+            return 404, {}
         if path.startswith("/v1/.well-known/"):
             return (404, {}) if path.endswith("openid-configuration") else (200, {})
         if (method, path) == ("POST", "/v1/schema"):
             if sent["class"] in self.collections:
                 return 422, {"error": [{"message": f"class name {sent['class']} already exists"}]}
             cuts = {prop.get("tokenization") for prop in sent.get("properties", [])}
-            if "gse" in cuts:  # one that this server was not started with
-                said = "the GSE tokenizer is not enabled; set 'ENABLE_TOKENIZER_GSE' to 'true' to enable"
+            lacking = cuts & self.lacks
+            if lacking:  # one that this server was not started with
+                name = min(lacking).upper()
+                said = (
+                    f"the {name} tokenizer is not enabled; set 'ENABLE_TOKENIZER_{name}' to 'true' to enable"
+                )
+                return 422, {"error": [{"message": said}]}
+            if sent.get("replicationConfig", {}).get("factor", 1) > self.nodes:
+                said = (
+                    f"could not find enough weaviate nodes for replication: {self.nodes} available, "
+                    f"{sent['replicationConfig']['factor']} requested"
+                )
                 return 422, {"error": [{"message": said}]}
             self.collections[sent["class"]] = Collection(_with_defaults(sent))
             return 200, sent
@@ -354,7 +400,12 @@ def _with_defaults(schema: dict[str, Any]) -> dict[str, Any]:
         for name, config in schema.get("vectorConfig", {}).items()
     }
     properties = [
-        {"indexFilterable": True, "indexSearchable": prop["dataType"][0] == "text", **prop}
+        {
+            "indexFilterable": True,
+            **({"tokenization": "word"} if prop["dataType"][0].startswith("text") else {}),
+            "indexSearchable": prop["dataType"][0] == "text",
+            **prop,
+        }
         for prop in schema.get("properties", [])
     ]
     tenants = {"enabled": False, "autoTenantCreation": False, "autoTenantActivation": False}
@@ -521,8 +572,31 @@ def _overlap(query: str, one: Stored, collection: Collection, names: Sequence[st
     searched = [name.split("^")[0] for name in names] or [
         prop["name"] for prop in collection.schema["properties"] if prop.get("indexSearchable")
     ]
-    text = " ".join(str(one.properties.get(name) or "") for name in searched)
-    return float(len(_words(query) & _words(text)))
+    cuts = {prop["name"]: prop.get("tokenization", "word") for prop in collection.schema["properties"]}
+    for name in searched:
+        known = [prop for prop in collection.schema["properties"] if prop["name"] == name]
+        if not known or not known[0].get("indexSearchable"):
+            raise RefusedError(
+                f"Property {name} is not indexed. Please choose another property or add an index"
+            )
+    return float(
+        sum(
+            len(_cut(query, cuts[name]) & _cut(str(one.properties.get(name) or ""), cuts[name]))
+            for name in searched
+        )
+    )
+
+
+def _cut(text: str, tokenization: str) -> set[str]:
+    """`word` takes a Chinese clause for one word; `gse_ch` cuts Latin words into letters; `field` does not cut."""
+    if tokenization == "field":
+        return {text.strip()} - {""}
+    if tokenization == "trigram":
+        letters = "".join(re.findall(r"\w", text.lower()))
+        return {letters[at : at + 3] for at in range(len(letters) - 2)}
+    if tokenization == "gse_ch":
+        return set(re.findall(r"\w", text.lower()))
+    return _words(text)
 
 
 def _vectorized(text: str, collection: Collection) -> list[float]:
@@ -538,17 +612,30 @@ def _toy_vector(text: str) -> list[float]:
     return vector
 
 
-def _passes(one: Stored, wanted: Any) -> bool:
+STOPWORDS = {"the", "a", "an", "and"}
+
+
+def _passes(one: Stored, wanted: Any, kinds: dict[str, str]) -> bool:
+    """`kinds` is how the texts of a property are cut, and "date" for one with dates."""
     from weaviate.proto.v1 import base_pb2
 
     operators = base_pb2.Filters
     if wanted.operator in (operators.OPERATOR_AND, operators.OPERATOR_OR):
         every = all if wanted.operator == operators.OPERATOR_AND else any
-        return every(_passes(one, part) for part in wanted.filters)
+        return every(_passes(one, part, kinds) for part in wanted.filters)
     name = wanted.target.property
     value = one.uuid if name == "_id" else one.properties.get(name)
     kind = wanted.WhichOneof("test_value")
     asked = getattr(wanted, kind)
+    if kind == "value_text" and isinstance(value, str) and name in kinds:
+        cut = kinds[name]
+        if cut == "date":
+            return datetime.fromisoformat(value) == datetime.fromisoformat(asked)
+        if wanted.operator == operators.OPERATOR_EQUAL and cut != "field":
+            words = _words(asked) - STOPWORDS
+            if not words:
+                raise RefusedError("invalid search term, only stopwords provided")
+            return words <= _words(value)  # equal to what shares its words
     if wanted.operator == operators.OPERATOR_EQUAL:
         return bool(value == asked)
     if wanted.operator == operators.OPERATOR_CONTAINS_ANY:
@@ -597,6 +684,12 @@ def weaviate_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WeaviateServer]
     server = WeaviateServer()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def protocol_place(weaviate_server: WeaviateServer) -> Place:
+    """The protocol server only, for tests of what it alone holds or lacks."""
+    return Place(weaviate_server.url, weaviate_server.grpc_port, weaviate_server)
 
 
 @pytest.fixture(params=["protocol", *_TRUE])

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crag_dspy.retrievers.bm25 import BM25, terms
+from crag_dspy.retrievers.bm25 import BM25
+from crag_dspy.text.matching import terms
 
 TEXTS = [
     "The Eiffel Tower stands in Paris.",

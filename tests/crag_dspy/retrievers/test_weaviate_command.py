@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,9 @@ import pytest
 
 from crag_dspy import LocalIndex, WeaviateRetriever
 from crag_dspy.commands.cli import main
+from crag_dspy.commands.to_weaviate import _table
+from crag_dspy.config.reading import load_config
+from crag_dspy.errors import RetrieverError
 from crag_dspy.retrievers.weaviate_collection import create_collection
 
 
@@ -68,18 +73,94 @@ def test_a_new_collection_is_made_as_asked_for(weaviate_server: Any, index: Path
     assert {prop["tokenization"] for prop in schema["properties"][:2]} == {"gse_ch"}
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [("水在一百度沸腾。", "gse_ch"), ("水は百度で沸く。", "kagome_ja"), ("Water boils.", "")],
-)
+@pytest.mark.parametrize(("tokenization", "told"), [("word", 1), ("both", 0)])
 def test_text_without_spaces_asks_for_a_tokenization_that_finds_its_words(
-    weaviate_server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, told: str
+    weaviate_server: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, tokenization: str, told: int
 ) -> None:
-    LocalIndex.create(tmp_path / "index").add([{"id": "a", "text": text}])
-    assert move(weaviate_server, tmp_path / "index") == 0
-    said = capsys.readouterr().err
-    assert ("--tokenization" in said) is bool(told)
-    assert told in said
+    LocalIndex.create(tmp_path / "index").add([{"id": "a", "text": "水在一百度沸腾。"}])
+    assert move(weaviate_server, tmp_path / "index", "--tokenization", tokenization) == 0
+    assert caplog.text.count("the tokenization 'both'") == told
+
+
+def test_a_collection_that_is_there_with_another_tokenization_is_told(
+    weaviate_server: Any, index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert move(weaviate_server, index, "--tokenization", "word") == 0
+    assert "is never changed" not in capsys.readouterr().err
+    assert move(weaviate_server, index, "--tokenization", "trigram") == 0
+    assert "cut by 'word' and not by 'trigram'" in capsys.readouterr().err
+
+
+def test_the_table_that_is_printed_answers(
+    weaviate_server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    LocalIndex.create(tmp_path / "index").add([{"id": "a", "text": "Water boils."}])
+    assert move(weaviate_server, tmp_path / "index", "--verify", "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["verified"] == {"missing": [], "twice": [], "without_vector": [], "not_found": []}
+    config = tmp_path / "crag.toml"
+    config.write_text(said["config"])
+    retriever = load_config(config).parts["retriever"].make()
+    assert [one.id for one in retriever("water", 1)] == ["a"]
+    retriever.close()
+
+
+def test_the_table_names_the_embedder_of_the_index() -> None:
+    args = argparse.Namespace(
+        url="https://my.cloud", collection="Docs", cloud=True, grpc_port=50051, tenant="acme"
+    )
+    table = tomllib.loads(_table(args, "minilm", True))["retriever"]
+    assert (table["embedder"], table["tenant"], table["cloud"]) == ("minilm", "acme", True)
+    assert "embedder: the one that made" in _table(args, None, True)
+
+
+def test_an_index_without_its_embedder_is_asked_for_it(weaviate_server: Any, index: Path) -> None:
+    assert move(weaviate_server, index) == 0
+    store = WeaviateRetriever.from_url(weaviate_server.url, "Docs", grpc_port=weaviate_server.grpc_port)
+    with pytest.raises(RetrieverError, match="pass embedder="):
+        store("water", 1)
+    store.close()
+
+
+def test_documents_go_over_in_one_step(
+    weaviate_server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.txt").write_text("Water boils at one hundred degrees. " * 40)
+    options = ["--embedder", "none", "--chunk-words", "50", "--json"]
+    assert move(weaviate_server, docs, *options) == 0
+    assert json.loads(capsys.readouterr().out)["written"] > 1
+    assert move(weaviate_server, docs, *options) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["written"] == 0
+    assert again["config"].endswith('mode = "bm25"')
+
+
+def test_doctor_asks_the_server(
+    weaviate_server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    LocalIndex.create(tmp_path / "index").add([{"id": "a", "text": "Water boils."}])
+    move(weaviate_server, tmp_path / "index", "--json")
+    config = tmp_path / "crag.toml"
+    config.write_text(json.loads(capsys.readouterr().out)["config"])
+    main(["doctor", "--config", str(config), "--connect", "--json"])
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    (retriever,) = [one for one in found if one["name"] == "retriever"]
+    assert retriever["state"] == "ok"
+    for said in (
+        "Weaviate 1.40.2, ready",
+        "collection Docs: 1 objects",
+        "tokenization both",
+        "vectors default",
+    ):
+        assert said in retriever["says"]
+    config.write_text(config.read_text().replace('"Docs"', '"Books"'))
+    main(["doctor", "--config", str(config), "--connect", "--json"])
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    (retriever,) = [one for one in found if one["name"] == "retriever"]
+    assert retriever["state"] == "missing"
+    assert "collection's name" in retriever["says"]
 
 
 def test_a_refused_passage_is_listed_and_the_status_is_1(
@@ -140,14 +221,9 @@ def test_what_is_missing_is_named(
     assert message in capsys.readouterr().err
 
 
-def test_a_source_that_is_no_index_is_said_before_any_connection(
+def test_a_source_that_cannot_be_read_is_said_before_any_connection(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "a.txt").write_text("Water boils.")
-    assert (
-        main(
-            ["index", str(tmp_path), "--out", "weaviate", "--url", "http://127.0.0.1:1", "--collection", "D"]
-        )
-        == 2
-    )
-    assert "moves an index" in capsys.readouterr().err
+    place = ["--url", "http://127.0.0.1:1", "--collection", "D"]
+    assert main(["index", str(tmp_path / "nowhere"), "--out", "weaviate", *place]) == 2
+    assert "nowhere" in capsys.readouterr().err

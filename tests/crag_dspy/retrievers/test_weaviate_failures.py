@@ -245,13 +245,13 @@ def test_no_other_address_is_asked(store: Any, ask: Ask, witness: list[str]) -> 
     assert witness == []
 
 
-def test_the_witness_would_see_it(place: Any, witness: list[str]) -> None:
+def test_the_witness_would_see_it(protocol_place: Any, witness: list[str]) -> None:
     import weaviate
 
-    host, port = place.url.removeprefix("http://").split(":")
+    host, port = protocol_place.url.removeprefix("http://").split(":")
     with pytest.raises(Exception, match="gRPC"):  # its first check: this server has no health service
-        weaviate.connect_to_local(host, int(port), place.grpc_port)
-    client = place.client()
+        weaviate.connect_to_local(host, int(port), protocol_place.grpc_port)
+    client = protocol_place.client()
     client._connection._check_package_version("sync")
     client.close()
     assert len(witness) == 1
@@ -348,7 +348,7 @@ os._exit(0)
 
 
 def test_the_cloud_is_asked_with_the_key_and_nothing_else(
-    store: Any, weaviate_server: Any, place: Any, monkeypatch: pytest.MonkeyPatch
+    store: Any, weaviate_server: Any, protocol_place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import weaviate
 
@@ -356,7 +356,7 @@ def test_the_cloud_is_asked_with_the_key_and_nothing_else(
 
     def connect(**arguments: Any) -> Any:
         asked.append(arguments)
-        return place.client()
+        return protocol_place.client()
 
     monkeypatch.setattr(weaviate, "connect_to_weaviate_cloud", connect)
     cloud = WeaviateRetriever.cloud("my.weaviate.cloud", "Articles", key=KEY, mode="bm25", timeout=7.0)
@@ -370,7 +370,7 @@ def test_the_cloud_is_asked_with_the_key_and_nothing_else(
 
 
 def test_an_embedded_server_is_started_once_a_machine(
-    store: Any, ask: Ask, weaviate_server: Any, place: Any, monkeypatch: pytest.MonkeyPatch
+    store: Any, ask: Ask, weaviate_server: Any, protocol_place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second process finds the ports taken, and uses the server that runs."""
     import weaviate
@@ -383,11 +383,11 @@ def test_an_embedded_server_is_started_once_a_machine(
 
     def connect(host: str, **arguments: Any) -> Any:
         asked.append((host, arguments))
-        return place.client()
+        return protocol_place.client()
 
     monkeypatch.setattr(weaviate, "connect_to_embedded", start)
     monkeypatch.setattr(weaviate, "connect_to_local", connect)
-    monkeypatch.setattr(type(place), "client", lambda self: _direct(place))
+    monkeypatch.setattr(type(protocol_place), "client", lambda self: _direct(protocol_place))
     embedded = WeaviateRetriever.embedded("Articles", path="data", mode="bm25")
     assert len(ask(embedded)) == 1
     assert asked == [

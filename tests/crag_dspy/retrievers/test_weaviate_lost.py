@@ -16,7 +16,8 @@ import pytest
 from crag_dspy.passages import Passage
 from crag_dspy.retrievers.weaviate import WeaviateRetriever
 from crag_dspy.retrievers.weaviate_collection import create_collection
-from crag_dspy.retrievers.weaviate_import import ImportInterruptedError, import_passages, object_id
+from crag_dspy.retrievers.weaviate_import import ImportInterruptedError, import_passages
+from crag_dspy.retrievers.weaviate_objects import object_id
 from crag_dspy.retrievers.weaviate_verify import verify_passages
 
 MANY = [Passage(f"Fact number{number} of many.", id=f"fact-{number}") for number in range(30)]
