@@ -34,13 +34,14 @@ def report_data(folder: str | Path) -> Row:
     """
     path = Path(folder).expanduser()
     try:
-        return plain(_contents(path))
+        found: Row = plain(_contents(path))
     except CragError:
         raise
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ConfigError(
             f"{path} is damaged: a file of it is not what a run writes ({cause_of(error)})"
         ) from error
+    return found
 
 
 def _contents(path: Path) -> Row:
