@@ -180,8 +180,8 @@ class CorrectiveRetriever(Saved):
         self, question: str, passages: Sequence[Passage], strips: Sequence[Strip], trace: Trace
     ) -> Flow:
         """Scores of passages and strips, from one encoding of each passage."""
-        if not passages:
-            return [], []
+        if self.read is None or not passages:  # `_flow` refuses a grader that cannot
+            return [], list(strips)
         with trace.timed("grade"):
             try:
                 call = Call(self.read, question=question, passages=passages, strips=strips)

@@ -62,7 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The arguments of the command that they begin with, and its name as `command`. Help and errors end the process."""
     name, rest = _named(arguments)
-    return parser(name).parse_args(rest)
+    found: argparse.Namespace = parser(name).parse_args(rest)
+    return found
 
 
 def run(args: argparse.Namespace) -> int:

@@ -97,14 +97,16 @@ class QuestionVectors:
 def quantised(tokens: Floats) -> NDArray[np.int8]:
     """(n, width) rows as int8, each scaled to the full range: the length is known, only the direction is kept."""
     top = np.maximum(np.abs(tokens).max(axis=1, keepdims=True), 1e-12)
-    return np.rint(tokens * (127.0 / top)).astype(np.int8)
+    rows: NDArray[np.int8] = np.rint(tokens * (127.0 / top)).astype(np.int8)
+    return rows
 
 
 def unit(tokens: NDArray[np.int8]) -> Floats:
     """Quantised rows as float32 rows of length one."""
     rows = tokens.astype(np.float32)
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    return rows / np.maximum(lengths, 1e-12)[:, None]
+    directions: Floats = rows / np.maximum(lengths, 1e-12)[:, None]
+    return directions
 
 
 def matches(
