@@ -86,11 +86,8 @@ class CorrectiveRetriever(Saved):
         if forced is not None:
             check_choice("action", forced, list(map(str, Action)))
         settings, grader = self.settings, self.grade.part
-        if settings.grade_by == "once" and self.read is None:
-            raise ConfigError(
-                f"grade_by='once' needs a grader that reads passages once, such as 'mini'; {grader.name!r} reads a "
-                "question and a text together: use grade_by='passage'"
-            )
+        if settings.grade_by == "once":
+            self._reader()  # an error before any work
         trace = Trace(question, settings.thresholds, settings.policy, grader.name, forced=forced is not None)
         if mismatch := self.grader_mismatch():
             trace.warn(mismatch)
@@ -180,11 +177,11 @@ class CorrectiveRetriever(Saved):
         self, question: str, passages: Sequence[Passage], strips: Sequence[Strip], trace: Trace
     ) -> Flow:
         """Scores of passages and strips, from one encoding of each passage."""
-        if self.read is None or not passages:  # `_flow` refuses a grader that cannot
-            return [], list(strips)
+        if not passages:
+            return [], []
         with trace.timed("grade"):
             try:
-                call = Call(self.read, question=question, passages=passages, strips=strips)
+                call = Call(self._reader(), question=question, passages=passages, strips=strips)
                 scores, of_strips = yield call.within(self.settings.time_limit, trace.warn)
             except Exception as error:  # noqa: BLE001 - a grader that is down judges nothing: never CORRECT
                 trace.fault(GRADER, cause_of(error, self), "the grader failed, relevance is unknown")
@@ -244,6 +241,14 @@ class CorrectiveRetriever(Saved):
             trace.warn(note)
         trace.queries.append(query)
         return query
+
+    def _reader(self) -> ReadOnce:
+        if self.read is None:
+            raise ConfigError(
+                f"grade_by='once' needs a grader that reads passages once, such as 'mini'; {self.grade.part.name!r} "
+                "reads a question and a text together: use grade_by='passage'"
+            )
+        return self.read
 
     def grader_mismatch(self) -> str | None:
         """What to tell when the thresholds were tuned on another grader than the one in use; None when they fit."""

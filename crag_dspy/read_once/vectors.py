@@ -105,8 +105,8 @@ def unit(tokens: NDArray[np.int8]) -> Floats:
     """Quantised rows as float32 rows of length one."""
     rows = tokens.astype(np.float32)
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    directions: Floats = rows / np.maximum(lengths, 1e-12)[:, None]
-    return directions
+    scaled: Floats = rows / np.maximum(lengths, 1e-12)[:, None]
+    return scaled
 
 
 def matches(
