@@ -45,7 +45,8 @@ class RAG(Saved):
         web_results: pages to ask for, >= 1.
 
     Returns (when called with `question=`):
-        A prediction with the fields of CRAG's, so that the same metrics read both; `action` is None.
+        A prediction with the fields of CRAG's, so that the same metrics read both; `action` is None. Nobody judges the
+        passages, so `grounded` only says that there were some and that the answer does not decline.
     """
 
     def __init__(

@@ -42,7 +42,8 @@ class BestSentences(RAG):
 
     Returns (when called with `question=`):
         A prediction with the fields of CRAG's; `action` is None. `evidence` are the sentences in their order, each
-        with its score.
+        with its score. Ranking is no judgement: `grounded` only says that there were some and that the answer does not
+        decline.
     """
 
     def __init__(

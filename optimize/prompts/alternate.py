@@ -97,7 +97,12 @@ def _searched(job: CompileJob, program: dspy.Module, turn: int) -> ThresholdSear
     """None when the calls did not suffice: an answer that could not be asked for says nothing about an action."""
     given = job.arguments
     folder = None if given.folder is None else given.folder / f"thresholds-{turn}"
-    arguments: dict[str, Any] = {"threads": given.threads, "progress": given.progress, "seed": given.seed}
+    arguments: dict[str, Any] = {
+        "by": given.by,
+        "threads": given.threads,
+        "progress": given.progress,
+        "seed": given.seed,
+    }
     examples = [*job.division.train, *job.division.val]
     with job.counting("thresholds"), capped(Cap(job.left_for_optimizing())):
         try:

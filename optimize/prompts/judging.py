@@ -20,6 +20,7 @@ def judged(job: CompileJob, program: dspy.Module, when: str) -> Evaluation:
     given = job.arguments
     arguments: dict[str, Any] = {
         "run": None if given.folder is None else given.folder / when,
+        "by": given.by,
         "threads": given.threads,
         "traces": True,
         "seed": given.seed,

@@ -61,9 +61,14 @@ def test_what_json_has_no_word_for() -> None:
 
 
 def test_what_contains_itself_ends() -> None:
+    """What refers to itself is shown once; what is only deep, as far as anybody reads."""
     endless: dict[str, Any] = {}
     endless["again"] = endless
-    assert json.dumps(plain(endless)).count("again") == DEEPEST
+    assert plain(endless) == {"again": "..."}
+    deep: dict[str, Any] = {}
+    for _ in range(2 * DEEPEST):
+        deep = {"again": deep}
+    assert json.dumps(plain(deep)).count("again") == DEEPEST
 
 
 data = st.recursive(

@@ -541,6 +541,16 @@ def test_a_clear_improvement_is_kept(lm: Any) -> None:
     assert compiled.change.low > 0
 
 
+def test_questions_that_belong_together_are_judged_as_one(lm: Any) -> None:
+    """The user's `by` tells the documents apart where examples are divided and where the change is judged."""
+    held = [example for example in examples() if example.answers[0][0] in "ABCDH"]
+    apart = [example for example in examples() if example not in held]
+    initial = {"by": lambda example: example.answers[0][0], "trainset": apart, "heldout": held}
+    with dspy.context(lm=lm):
+        compiled = compiled_by("labeled", **initial)
+    assert compiled.change.groups == len({example.answers[0][0] for example in held}) < len(held)
+
+
 @pytest.mark.parametrize("name", ["mipro", "copro"])
 def test_a_proposal_that_cannot_be_read_does_not_end_the_optimizer(
     name: str, scripted_lm: Any, lm: Any
