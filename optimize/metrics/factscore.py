@@ -150,14 +150,16 @@ def fact_summary(
     """
     if isinstance(scores, Evaluation):
         scores.scores(metric)  # an unknown name is told
-        rows = [row for row in scores.rows if not row["error"]]
+        known = [place for place, row in enumerate(scores.rows) if not row["error"]]
+        rows = [scores.rows[place] for place in known]
+        groups = None if scores.groups is None else [scores.groups[place] for place in known]
         failed = len(scores.failures)
         pairs = [
             (float(row["scores"][metric]), str(row["feedback"][metric]).startswith(NO_RESPONSE))
             for row in rows
         ]
     else:
-        each = list(scores)
+        each, groups = list(scores), None
         failed = sum(bool(score.get("failed", False)) for score in each)
         pairs = [
             (float(score), bool(score.get("abstained", False)))
@@ -168,8 +170,12 @@ def fact_summary(
         raise ConfigError(
             "there are no scores to sum up" + (f": {failed} questions failed" if failed else "")
         )
-    answered = [value for value, silent in pairs if not silent]
-    interval = mean_interval(answered, level=level) if answered else None
+    places = [place for place, (_, silent) in enumerate(pairs) if not silent]
+    answered = [pairs[place][0] for place in places]
+    of = (
+        None if groups is None else [groups[place] for place in places]
+    )  # questions of one document are not independent
+    interval = mean_interval(answered, of, level=level) if answered else None
     return FactSummary(interval, len(answered), len(pairs), failed)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from crag_dspy.actions import Action, Policy, Thresholds
@@ -87,8 +87,11 @@ class ThresholdSearch(Plain):
 
     @property
     def improved(self) -> bool:
-        """Whether the optimum is better than the old thresholds beyond noise, so that `program` has it."""
-        return self.change is not None and self.change.improved
+        """Whether the optimum is better than the old thresholds beyond noise, so that `program` has it.
+
+        Never where runs failed: what an outage does to an action says nothing of it.
+        """
+        return self.change is not None and self.change.improved and not self.failures
 
     @property
     def thresholds(self) -> Thresholds:
@@ -101,6 +104,8 @@ class ThresholdSearch(Plain):
         change = self.change
         if change is None:
             return "One question cannot tell which thresholds are better: the old ones are kept."
+        if self.failures:
+            return f"{self.failures} runs failed, so nothing is judged yet: the old thresholds are kept. Run it again."
         told = f"{change}, p {shown_p(change.p_value)}, on questions that did not choose them"
         if self.improved:
             return f"Better beyond noise ({told}): the new thresholds are kept."
@@ -275,9 +280,8 @@ def thresholds_from(
     candidate, kept = program.deepcopy(), program.deepcopy()
     settings_of(candidate).update({"upper": best.upper, "lower": best.lower, "policy": policy, **known})
     settings_of(kept).update(known)
-    better = held_out is not None and held_out.change is not None and held_out.change.improved
-    return ThresholdSearch(
-        program=candidate if better else kept,
+    found = ThresholdSearch(
+        program=kept,
         candidate=candidate,
         best=best,
         quality=plain.value_at(best.upper, best.lower),
@@ -291,6 +295,7 @@ def thresholds_from(
         seed=seed,
         always={action: best.always(action) for action in Action},
     )
+    return replace(found, program=candidate) if found.improved else found
 
 
 def tuned_on(program: dspy.Module) -> dict[str, str]:

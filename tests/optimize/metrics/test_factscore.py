@@ -20,6 +20,7 @@ from crag_dspy.optimize.metrics.facts import read_facts
 from crag_dspy.optimize.metrics.factscore import FactScore, fact_score, fact_summary
 from crag_dspy.optimize.metrics.score import Score
 from crag_dspy.optimize.runs.evaluation import evaluate
+from crag_dspy.optimize.statistics.intervals import mean_interval
 
 # A made-up life, one fact a line: the source, and what the answers below are judged against.
 LIFE = [
@@ -96,6 +97,14 @@ def test_the_mean_is_over_those_who_responded(judge: Any) -> None:
     assert json.loads(json.dumps(silent.to_json()))["score"] is None
     with pytest.raises(ConfigError, match="no scores"):
         fact_summary([])
+
+
+def test_the_interval_is_over_documents(judge: Any) -> None:
+    program, devset = asked([GOOD, f"{GOOD} {BAD}"] * 6)
+    devset = [example.copy(document=str(n // 2)) for n, example in enumerate(devset)]
+    found = evaluate(program, devset, FactScore(judge, gamma=0), threads=1, progress=False, by="document")
+    assert fact_summary(found).score == mean_interval(found.scores("factscore"), found.groups)
+    assert fact_summary(found).score != mean_interval(found.scores("factscore"))
 
 
 class Speaker(dspy.Module):

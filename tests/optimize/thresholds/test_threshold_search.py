@@ -166,6 +166,23 @@ def test_the_run_folder_has_the_program_and_the_summary(
     assert loaded.settings.thresholds == found.thresholds
 
 
+def test_an_outage_changes_no_thresholds(searched: Any, capitals_program: Any, capitals_devset: Any) -> None:
+    """A web that is down for some questions makes "never search" look better: that is no reason to stop searching."""
+
+    def shaky(query: str, max_results: int) -> list[str]:
+        if "(0)" in query:
+            return ["The capital is a secret."]
+        raise TimeoutError("no answer")
+
+    program = capitals_program(upper=0.95, lower=0.95, search=shaky)
+    found, _ = searched(program, devset=often(capitals_devset, 5), stop_after=None)
+    assert found.failures > 0
+    assert found.change.improved  # as it would have been called
+    assert not found.improved
+    assert found.program.settings.thresholds == Thresholds(0.95, 0.95)
+    assert "runs failed, so nothing is judged yet: the old thresholds are kept" in found.verdict
+
+
 def test_what_makes_outcomes_doubtful_is_said(searched: Any, capitals_program: Any) -> None:
     def down(query: str, max_results: int) -> list[Any]:
         raise TimeoutError("no answer")
