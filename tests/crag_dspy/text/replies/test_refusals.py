@@ -16,6 +16,8 @@ REFUSALS = [
     "Passages do not mention it",
     "不知道。",
     "无法确定",
+    "抱歉，我找不到相关信息。",
+    "在资料中找不到答案。",
     "The question cannot be answered from the passages.",
     "This is not in the evidence.",
     "There is not enough information.",
