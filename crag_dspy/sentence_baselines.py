@@ -14,7 +14,7 @@ import numpy as np
 
 from crag_dspy.actions import Thresholds
 from crag_dspy.baselines import RAG
-from crag_dspy.flow import Flow
+from crag_dspy.flow import Call, Flow
 from crag_dspy.generate import answered, settled
 from crag_dspy.knowledge import compose
 from crag_dspy.passages import Strip
@@ -72,12 +72,14 @@ class BestSentences(RAG):
         trace = Trace(question, Thresholds(1.0, -1.0), "none")
         yield from self._retrieved(question, trace)
         yield from self._searched(question, trace)
-        strips = [*strips_of(trace.passages, "internal"), *strips_of(trace.web_passages, "web")]
-        evidence, best = self._best(question, distinct(strips))
+        # Calls, as all work on text is: for long pages it takes time that an event loop does not have.
+        internal = yield Call(strips_of, passages=trace.passages, origin="internal")
+        web = yield Call(strips_of, passages=trace.web_passages, origin="web")
+        evidence, best = yield Call(self._best, question=question, strips=distinct([*internal, *web]))
         if self.cut is not None and best < self.cut:
             evidence = []
         trace.kept = evidence
-        knowledge = compose(evidence)
+        knowledge = yield Call(compose, evidence=evidence)
         answer = abstention_for(question) if self.cut is not None else None
         if evidence:
             given = (self.generate, knowledge, question, len(evidence), trace)

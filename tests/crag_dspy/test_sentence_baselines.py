@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import dspy
 import numpy as np
 import pytest
 
-from crag_dspy import RAG, IndexSearch, Passage
+from crag_dspy import RAG, IndexSearch, Passage, sentence_baselines
 from crag_dspy.errors import ConfigError
 from crag_dspy.sentence_baselines import BestSentences
 from crag_dspy.text.replies import is_abstention
@@ -41,6 +42,26 @@ def test_the_best_sentences_of_both_sources_are_kept_in_their_order(scripted_lm:
     assert [strip.text for strip in prediction.evidence] == kept
     assert [strip.text for strip in again.evidence] == kept
     assert (prediction.answer, prediction.grounded, prediction.action) == ("1931", True, None)
+
+
+def test_the_event_loop_neither_cuts_nor_ranks_nor_composes(
+    scripted_lm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = set()
+
+    def noted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any, **kwargs: Any) -> Any:
+            threads.add(threading.get_ident())
+            return function(*args, **kwargs)
+
+        return called
+
+    for name in ("strips_of", "by_words", "compose"):
+        monkeypatch.setattr(sentence_baselines, name, noted(getattr(sentence_baselines, name)))
+    with dspy.context(lm=scripted_lm({"answer": "1931"})):
+        asyncio.run(BestSentences(INTERNAL, search=WEB, n=2).acall(question=QUESTION))
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 def test_below_the_cut_it_declines_without_asking(scripted_lm: Callable[..., Any]) -> None:
