@@ -201,6 +201,8 @@ def _tsv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
+    # The module's limit is 131,072 characters a cell, for all readers of the process: it is only ever raised.
+    csv.field_size_limit(max(csv.field_size_limit(), file.stat().st_size))
     reader = csv.reader((line + "\n" for _, line in _lines(file)), strict=True)
     try:
         for cells in reader:

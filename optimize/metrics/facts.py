@@ -19,6 +19,7 @@ from crag_dspy.signatures.facts import SplitIntoFacts, VerifyFact
 from crag_dspy.text.matching import normalize
 from crag_dspy.text.replies import read_truth, reply_text, uncited
 from crag_dspy.text.sentences import sentence_spans
+from crag_dspy.text.untrusted import as_data
 
 # "1.5 million" and "-5 degrees" begin with a number, not with a mark of a list.
 _BULLET = re.compile(r"^\s*(?:[-*•·–—]\s+|\(?\d{1,3}[.)、](?!\d)\s*|[-*•](?!\d)\s*(?=\S))")
@@ -74,7 +75,9 @@ class FactJudge(dspy.Module):
 
     def _asked(self, predictor: dspy.Predict, field: str, **inputs: str) -> str:
         try:
-            return str(getattr(predictor(**inputs), field) or "")
+            # What an answer says is no prompt; the context comes neutralised out of `compose`.
+            given = {name: text if name == "context" else as_data(text) for name, text in inputs.items()}
+            return str(getattr(predictor(**given), field) or "")
         except ConfigError:
             raise
         except Exception as error:

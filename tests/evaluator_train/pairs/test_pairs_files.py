@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from pathlib import Path
 
@@ -141,3 +142,14 @@ def test_published_files_are_read_whole(name: str, count: int, relevant: int) ->
     pairs = read_pairs(Path(folder) / name)
     assert (len(pairs), sum(pair.label for pair in pairs)) == (count, relevant)
     assert not any(" ," in pair.text or "-LRB-" in pair.text for pair in pairs)
+
+
+def test_a_cell_may_be_long(tmp_path: Path) -> None:
+    before = csv.field_size_limit(131_072)
+    try:
+        text = "word " * 40_000
+        (tmp_path / "pairs.csv").write_text(f"question,text,label\nWhat?,{text},1\n", encoding="utf-8")
+        (pair,) = read_pairs(tmp_path / "pairs.csv")
+        assert len(pair.text) > 131_072
+    finally:
+        csv.field_size_limit(before)
