@@ -5,13 +5,15 @@ Each contract states what it promises when things go wrong, because that is wher
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from crag_dspy.actions import Thresholds
-from crag_dspy.passages import Passage
-from crag_dspy.read_once.judging import Asked, Judged
-from crag_dspy.read_once.vectors import PassageVectors
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crag_dspy.actions import Thresholds
+    from crag_dspy.passages import Passage
+    from crag_dspy.read_once.asking import Asked, Judged
+    from crag_dspy.read_once.vectors import PassageVectors
 
 
 @runtime_checkable

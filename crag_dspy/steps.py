@@ -17,7 +17,7 @@ from crag_dspy.errors import GraderError
 from crag_dspy.flow import in_thread
 from crag_dspy.live.notes import note
 from crag_dspy.passages import Passage, Strip, as_passages
-from crag_dspy.read_once.judging import Asked
+from crag_dspy.read_once.asking import Asked
 from crag_dspy.refine import titled, with_header
 from crag_dspy.text.untrusted import encodable
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from crag_dspy.actions import Thresholds
     from crag_dspy.graders.artefact import GraderSpec
     from crag_dspy.graders.loading import Opened
-    from crag_dspy.read_once.judging import Asked, Judged
+    from crag_dspy.read_once.asking import Asked, Judged
     from crag_dspy.read_once.vectors import PassageVectors, QuestionVectors
 
 logger = logging.getLogger(__name__)

@@ -8,10 +8,11 @@ exact word decides, a name or a number. The weights are learned (see `OnceWeight
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crag_dspy.read_once.asking import Judged
 from crag_dspy.read_once.vectors import matches
 from crag_dspy.text.matching import terms
 
@@ -19,22 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crag_dspy.graders.artefact import OnceWeights
-    from crag_dspy.read_once.vectors import PassageVectors, QuestionVectors, Span
-
-
-class Judged(NamedTuple):
-    """Scores in [-1, 1] of a passage and of its strips, in order; None where the grader cannot judge."""
-
-    passage: float | None
-    strips: list[float | None]
-
-
-class Asked(NamedTuple):
-    """A passage as it is judged: its vectors, its strips' characters, and what is shown of each strip."""
-
-    vectors: PassageVectors
-    spans: Sequence[Span]
-    texts: Sequence[str]
+    from crag_dspy.read_once.asking import Asked
+    from crag_dspy.read_once.vectors import PassageVectors, QuestionVectors
 
 
 def judged(

@@ -11,7 +11,6 @@ from crag_dspy.errors import RetrieverError
 from crag_dspy.live.held import Held
 from crag_dspy.live.notes import note
 from crag_dspy.passages import Passage, as_passages
-from crag_dspy.retrievers.bm25 import BM25
 from crag_dspy.retrievers.calling import CallShape, call_shape, finished, has_forward, is_async
 from crag_dspy.state.arguments import check_whole
 
@@ -120,6 +119,8 @@ class ListRetriever(Held):
 
     def __init__(self, passages: Sequence[Any]) -> None:
         self.passages = as_passages(list(passages))
+        from crag_dspy.retrievers.bm25 import BM25  # numpy is loaded by who needs it
+
         self._ranking = BM25([f"{passage.title}\n{passage.text}" for passage in self.passages])
 
     def __call__(self, query: str, k: int) -> list[Passage]:

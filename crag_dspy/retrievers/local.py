@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from crag_dspy.errors import ConfigError, IndexMismatchError
 from crag_dspy.live.held import Held
-from crag_dspy.read_once.vectors import PassageVectors
 from crag_dspy.retrievers.documents import count_documents, digest_of, given_documents, read_documents
 from crag_dspy.retrievers.embedders import as_embedder
 from crag_dspy.retrievers.fusion import fuse
@@ -239,6 +238,8 @@ class LocalIndex(Held):
         found = list(dict.fromkeys([row for row, _ in by_words] + [row for row, _ in by_vector]))
         rows = snapshot.rows(found, (*STORED, READ))
         maker = embedder.grader.fingerprint
+        from crag_dspy.read_once.vectors import PassageVectors  # numpy is loaded by who needs it
+
         read = [PassageVectors.from_bytes(row[READ], maker) for row in rows]
         matched = embedder.matches(query, read)
         order = sorted(range(len(found)), key=lambda place: -matched[place])

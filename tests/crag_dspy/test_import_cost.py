@@ -42,14 +42,21 @@ def test_nothing_heavy_is_imported(code: str) -> None:
     assert modules_after(code).isdisjoint(HEAVY)
 
 
-def test_importing_costs_less_than_a_third_of_a_second() -> None:
-    """More than `import dspy` does, in time of the processor, which a busy machine does not stretch much."""
+def test_importing_loads_no_numpy() -> None:
+    """It takes as long as the rest of the library."""
+    assert "numpy" not in modules_after(
+        "import crag_dspy; crag_dspy.CRAG, crag_dspy.RAG, crag_dspy.as_retriever"
+    )
+
+
+def test_importing_costs_little_beside_dspy() -> None:
+    """In time of the processor, and against `import dspy` in the same process: machines differ, and are busy."""
     code = (
-        "import time, dspy; start = time.process_time(); import crag_dspy; crag_dspy.CRAG; "
-        "print(time.process_time() - start)"
+        "import time; start = time.process_time(); import dspy; between = time.process_time(); "
+        "import crag_dspy; crag_dspy.CRAG; print((time.process_time() - between) / (between - start))"
     )
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, check=True) for _ in range(3)]
-    assert min(float(run.stdout) for run in runs) < 0.3
+    assert min(float(run.stdout) for run in runs) < 0.5
 
 
 def test_names_are_found_listed_and_refused() -> None:

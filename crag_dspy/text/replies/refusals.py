@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from crag_dspy.text.replies.citations import uncited
 from crag_dspy.text.replies.thinking import reply_text
@@ -123,8 +124,14 @@ _HAN_REFUSALS = (
     r"(?:分かりません|わかりません|見つかりません|答えられません|記載[がは]?(?:ありません|ない|されていません)"
     r"|情報[がは]ありません|書かれていません|不明です)$",
 )
-_REFUSAL = re.compile("|".join(_REFUSALS))
-_HAN_REFUSAL = re.compile("|".join(_HAN_REFUSALS))
+
+
+@cache
+def _refusal() -> re.Pattern[str]:
+    """Compiled when first asked for: it takes 10 ms, which importing the library need not."""
+    return re.compile("|".join((*_REFUSALS, *_HAN_REFUSALS)))
+
+
 _MAYBE = re.compile(
     r"[,;] ?(?:it )?(?:maybe|perhaps|probably|possibly|likely|i (?:think|believe|guess)"
     r"|it (?:may|might|could|seems|(?:is|was)(?! (?:not|un|im))))\b"
@@ -193,5 +200,4 @@ def _clauses(text: str) -> Iterator[str]:
 def _refuses(clause: str) -> bool:
     if clause in _OWN:
         return True
-    found = _REFUSAL.search(clause) or _HAN_REFUSAL.search(clause)
-    return found is not None and not _MAYBE.search(clause)
+    return _refusal().search(clause) is not None and not _MAYBE.search(clause)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from crag_dspy.errors import ArtefactError, ConfigError
 from crag_dspy.graders.t5 import T5Grader
-from crag_dspy.read_once.judging import Asked, word_shares
+from crag_dspy.read_once.asking import Asked
+from crag_dspy.read_once.judging import word_shares
 from crag_dspy.read_once.vectors import TITLE, PassageVectors, QuestionVectors, matches, quantised, unit
 
 ONCE = {"passage": (-1.0, 4.0), "strip": (-1.0, 4.0, 1.0, 1.0)}
