@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -813,6 +814,67 @@ def test_a_step_of_a_turn_that_makes_it_worse_is_taken_back(tmp_path: Path, scri
     assert prompts_of(compiled.candidate) == prompts_of(program)
     assert compiled.candidate.settings.upper <= -0.2
     assert compiled.after.mean == 1.0
+
+
+def test_prompts_that_are_better_only_where_they_were_chosen_are_not_taken(
+    tmp_path: Path, scripted_lm: Any
+) -> None:
+    class Lucky:
+        """Prompts that know the questions they are chosen by, and no other."""
+
+        def compile(self, student: dspy.Module, *, trainset: Any, valset: Any) -> dspy.Module:
+            known = ", ".join(example.question for example in valset)
+            signature = student.generate.signature.with_instructions(f"Answer nothing but: {known}")
+            student.generate.signature = signature
+            return student
+
+    def reply(request: Any) -> str:
+        question = request.inputs["question"]
+        country = question.split()[-1].rstrip("?")
+        memorised = "Answer nothing but" in request.text
+        knows = request.text.count(question) > 1 if memorised else country < "J"
+        return CAPITALS[country] if knows else "no idea"
+
+    with dspy.context(lm=scripted_lm({"answer": reply, "query": "q"})):
+        compiled = compiled_by(Lucky(), crag(), alternate=True, run=tmp_path / "run")
+    first, *_ = read_rows(tmp_path / "run" / "results.jsonl")
+    assert first["prompts"] < first["before"]
+    assert compiled.candidate is None or prompts_of(compiled.candidate) == prompts_of(crag())
+    assert compiled.estimate.questions["to judge turns by"] == 4
+
+
+def test_thresholds_that_are_better_only_where_they_were_chosen_are_not_taken(
+    tmp_path: Path, scripted_lm: Any
+) -> None:
+    class Guessing:
+        """Scores without information."""
+
+        name, fingerprint = "guessing", "guessing-1"
+
+        def score(self, question: str, texts: Sequence[str]) -> list[float | None]:
+            return [random.Random(f"{question} 1").uniform(-1, 1) for _ in texts]
+
+    def web(query: str, max_results: int) -> list[Passage]:
+        return find(query, 1) if sum(map(ord, query)) % 2 else [Passage("Nothing.")]
+
+    def half(query: str, k: int) -> list[Passage]:
+        return find(query, k) if sum(map(ord, query)) % 3 else [Passage("Nothing.")]
+
+    class Same:
+        def compile(self, student: dspy.Module, *, trainset: Any) -> dspy.Module:
+            return student
+
+    def reply(request: Any) -> str:
+        city = CAPITALS[request.inputs["question"].split()[-1].rstrip("?")]
+        return city if city in request.text else "no idea"
+
+    program = CRAG(half, Guessing(), web, upper=0.4, lower=-0.4, strip_threshold=-1.0)
+    scripted = {"answer": reply, "query": lambda request: request.inputs["question"]}
+    with dspy.context(lm=scripted_lm(scripted)):
+        compiled = compiled_by(Same(), program, alternate=True, run=tmp_path / "run")
+    first, *_ = read_rows(tmp_path / "run" / "results.jsonl")
+    assert first["thresholds"]["value"] > first["value_before"]  # in-sample
+    assert (first["moved"], compiled.candidate) == (False, None)
 
 
 @pytest.mark.parametrize("budget", [150, 220, 330])
