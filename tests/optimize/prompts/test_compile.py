@@ -361,6 +361,31 @@ def test_a_language_model_that_goes_down_leaves_no_candidate(
     assert compiled.lm_calls["judging before"] == 0
 
 
+def test_questions_that_failed_before_make_no_program_better(
+    tmp_path: Path, scripted_lm: Any, lm: Any
+) -> None:
+    """Seven of eight fail before, and all are right after: the model was there again, and nothing else is better."""
+
+    def run(model: Any) -> Any:
+        with dspy.context(lm=model):
+            return compiled_by("bootstrap", run=tmp_path / "run")
+
+    refused = {n: ConnectionError("refused") for n in (0, 1, 2, 3, 5, 6, 7)}
+    compiled = run(scripted_lm(lm.engine.script, raises=refused))
+    assert compiled.failures == {"before": 7, "after": 0}
+    assert (compiled.before.mean, compiled.after.mean) == (
+        0,
+        1,
+    )  # or 1 of 8 by luck: what counts is the change
+    assert (compiled.change.n, compiled.improved) == (1, False)
+    assert "failed: before 7, after 0; these questions count as not right" in str(compiled)
+    assert "intervals are over 8 questions" in compiled.to_json()["note"]
+    again = run(lm)  # the same run asks them again
+    assert again.failures == {"before": 0, "after": 0}
+    assert again.change.n == 8
+    assert "failed:" not in str(again)
+
+
 @pytest.mark.parametrize("limit", [{"calls": 5}, {"calls": 12}, {"tokens": 1500}])
 def test_a_cap_around_it_stops_it_and_a_second_run_goes_on(tmp_path: Path, lm: Any, limit: Any) -> None:
     with dspy.context(lm=lm):
