@@ -18,7 +18,7 @@ from crag_dspy.flow import in_thread
 from crag_dspy.live.notes import note
 from crag_dspy.passages import Passage, Strip, as_passages
 from crag_dspy.read_once.asking import Asked
-from crag_dspy.refine import titled, with_header
+from crag_dspy.refine import shown_of
 from crag_dspy.text.untrusted import encodable
 
 # A page that is longer is cut: grading it would take minutes, and nothing that long is one passage.
@@ -113,11 +113,6 @@ class ReadOnce(dspy.Module):
         self, question: str, passages: Sequence[Passage], strips: Sequence[Strip]
     ) -> tuple[list[float | None], list[float | None]]:
         return await in_thread(self.forward, question, passages, strips)
-
-
-def shown_of(strip: Strip) -> str:
-    """What a grader reads of a strip: with its table's header, and its passage's title."""
-    return titled(strip.passage, with_header(strip))
 
 
 async def _acall(part: Any, *arguments: Any) -> Any:
