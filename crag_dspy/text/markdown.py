@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -26,7 +26,7 @@ MOST_NESTED = 20  # lists in lists and quotes; what is deeper is read as text
 LONGEST_HEADING = 200  # characters; what is longer says something by itself
 LONGEST_ITEM = 400  # characters; a longer item of a list is cut into sentences
 LONGEST_LEAD = 300  # characters of a lead-in, or of the item that a list belongs to
-LONGEST_HEADER = 1000  # characters of a table's header; it is shown with every row
+LONGEST_HEADER = 600  # characters of a table's header; it is shown with every row
 MOST_LEADS = 4  # of nested lists, the nearest
 
 _LINE = re.compile(r"\r\n?|\n")
@@ -107,7 +107,7 @@ class _Reading:
             self._starts.append(len(text))
         self._headings: list[Heading] = []
         self._lists: list[_List] = []
-        self._before: Span | None = None  # the last sentence of the paragraph just before
+        self._before: Span | None = None  # the paragraph just before
         self._found: list[Block] = []
         self._line = 0
 
@@ -115,7 +115,7 @@ class _Reading:
         lines = [self._text[a:b] for a, b in zip(self._starts, self._starts[1:], strict=False)]
         after = self._front_matter(lines)
         source = "\n" * after + "\n".join(line.rstrip("\r\n") for line in lines[after:])
-        tokens = _parser().parse(source, {"closings": _closings(lines)})
+        tokens = _parser().parse(source, {"closings": _closings(lines), "outside": {}})
         several = _of_several(tokens)
         for place, token in enumerate(tokens):
             self._take(token, tokens[place + 1].content if place + 1 < len(tokens) else "", place in several)
@@ -125,7 +125,7 @@ class _Reading:
     def _take(self, token: Token, content: str, several: bool) -> None:
         kind = token.type
         if kind in ("bullet_list_open", "ordered_list_open"):
-            self._lists.append(_List(self._before if not self._lists else None, several))
+            self._lists.append(_List(self._lead_in() if not self._lists else None, several))
         elif kind in ("bullet_list_close", "ordered_list_close"):
             self._lists.pop()
             self._before = None
@@ -138,7 +138,7 @@ class _Reading:
             self._heading(int(token.tag[1:]), first, last, content)
         elif kind in ("heading_open", "paragraph_open"):
             self._paragraph(first, last)
-        elif kind == "table_open":
+        elif kind == "table":
             self._table(first, last)
         elif kind == "hr":
             self._add(first, last, "rule")
@@ -162,7 +162,7 @@ class _Reading:
         words = self._words(first, last)
         if not self._lists:
             self._add(first, last, "prose")
-            self._before = _lead_in(self._text, words)
+            self._before = words
             return
         inner = self._lists[-1]
         leads, begins = self._leads(), inner.item is None
@@ -174,14 +174,11 @@ class _Reading:
         self._add(first, last, "item" if whole else "prose", leads)
 
     def _table(self, first: int, last: int) -> None:
-        rows = first + 2
-        while rows < last and "|" in self._text[self._starts[rows] : self._starts[rows + 1]]:
-            rows += 1
         leads = (*self._leads(), *(self._here() if self._lists else ()))
-        self._add(first, min(first + 3, rows), "row", leads)
+        self._add(first, min(first + 3, last), "row", leads)
         start, end = self._starts[first], self._starts[first + 2]
         header = start, min(end, start + LONGEST_HEADER)
-        for row in range(first + 3, rows):
+        for row in range(first + 3, last):
             self._add(row, row + 1, "row", (*leads, header))
 
     def _leads(self) -> tuple[Span, ...]:
@@ -192,8 +189,18 @@ class _Reading:
 
     def _here(self) -> tuple[Span, ...]:
         """What a block within an item, or below a paragraph, hangs on beside."""
-        near = self._lists[-1].item if self._lists else self._before
+        near = self._lists[-1].item if self._lists else self._lead_in()
         return (near,) if near else ()
+
+    def _lead_in(self) -> Span | None:
+        """The last sentence of the paragraph just before, where it leads on: it ends with a colon, or does not end."""
+        from crag_dspy.text.sentences import sentence_spans
+
+        if self._before is None:
+            return None
+        start, end = max(self._before[0], self._before[1] - LONGEST_LEAD), self._before[1]
+        near = self._text[start:end]
+        return None if _SENTENCE_END.search(near) or not near else (start + sentence_spans(near)[-1][0], end)
 
     def _add(self, first: int, last: int, kind: Kind, lead: tuple[Span, ...] = ()) -> None:
         self._fill(first)
@@ -258,17 +265,6 @@ class _Reading:
         return number + 1
 
 
-def _lead_in(text: str, paragraph: Span) -> Span | None:
-    """The last sentence of a paragraph, where it leads to what follows it: it ends with a colon, or does not end."""
-    from crag_dspy.text.sentences import sentence_spans
-
-    start = max(paragraph[0], paragraph[1] - LONGEST_LEAD)
-    near = text[start : paragraph[1]]
-    if _SENTENCE_END.search(near) or not near:
-        return None
-    return start + sentence_spans(near)[-1][0], paragraph[1]
-
-
 def _of_several(tokens: Sequence[Token]) -> set[int]:
     """Which tokens open a list of more than one item."""
     found: set[int] = set()
@@ -313,7 +309,7 @@ def _fence(state: Any, start: int, end: int, silent: bool) -> bool:
         return False
     if not _FENCE.match(state.src, state.bMarks[start] + state.tShift[start], state.eMarks[start]):
         return False
-    if state.blkIndent and any(_outside(state, line) for line in range(start + 1, after)):
+    if state.blkIndent and after > _outside(state, start, end):
         return False
     if not silent:
         state.line = after
@@ -321,8 +317,38 @@ def _fence(state: Any, start: int, end: int, silent: bool) -> bool:
     return True
 
 
-def _outside(state: Any, line: int) -> bool:
-    return bool(state.sCount[line] < state.blkIndent) and not state.isEmpty(line)
+def _outside(state: Any, start: int, end: int) -> int:
+    """The first line after `start` outside of the item of a list that `start` is in. Each line is looked at once."""
+    known, place = state.env["outside"], (state.blkIndent, end)
+    since, line = known.get(place, (0, 0))
+    if not since <= start < line:
+        line = start + 1
+        while line < end and (state.sCount[line] >= state.blkIndent or state.isEmpty(line)):
+            line += 1
+        known[place] = start, line
+    return int(line)
+
+
+def _table(state: Any, start: int, end: int, silent: bool) -> bool:
+    """The parser's rule for tables, which makes tokens of every cell, without them. Each row has a bar."""
+    from markdown_it.rules_block import table
+
+    if not table(state, start, end, True):
+        return False
+    if silent:
+        return True
+    others = state.md.block.ruler.getRules("blockquote")
+    last = start + 2
+    while (
+        last < end
+        and state.sCount[last] >= state.blkIndent
+        and "|" in state.src[state.bMarks[last] : state.eMarks[last]]
+        and not any(rule(state, last, end, True) for rule in others)
+    ):
+        last += 1
+    state.line = last
+    state.push("table", "table", 0).map = [start, last]
+    return True
 
 
 @cache
@@ -332,6 +358,7 @@ def _parser() -> MarkdownIt:
     made = MarkdownIt("commonmark", {"maxNesting": MOST_NESTED}).enable("table")
     made.disable(["html_block", "reference"])  # they are text
     made.core.ruler.enableOnly(["normalize", "block"])  # where blocks are, not what is bold in them
+    made.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
     made.block.ruler.at("fence", _fence, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     return made
 
