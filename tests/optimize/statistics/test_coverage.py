@@ -17,7 +17,9 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(name: str, design: 
     found, before = simulated(COVERED[name], DESIGNS[design], trials=DRAWS[name])
     assert 0.92 <= found <= 0.98
     if design == "in documents" or name == "threshold optimum":
-        assert before < 0.85  # single questions resampled, thresholds judged where they were chosen: what this is for
+        assert (
+            before < 0.85
+        )  # single questions resampled, thresholds judged where they were chosen: what this is for
 
 
 @pytest.mark.parametrize("design", DESIGNS)
