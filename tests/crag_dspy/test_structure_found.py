@@ -59,7 +59,8 @@ PAGE = """<html><head><title>Plans</title></head><body><h1>Plans</h1><table><tr>
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> LocalIndex:
-    pytest.importorskip("markdownify", reason="needs the `files` extra")
+    for package in ("markdownify", "mammoth", "docx"):
+        pytest.importorskip(package, reason="needs the extras `files` and `dev`")
     folder = tmp_path_factory.mktemp("documents")
     (folder / "ports.md").write_text(PORTS, encoding="utf-8")
     (folder / "指南.md").write_bytes(CHINESE.encode("gb18030"))
