@@ -39,6 +39,8 @@ _BEFORE_TEXT = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])(?:[ \t]++|$))*+")
 _SENTENCE_END = re.compile(r"[.。!！?？…;；,，][\"'”’」』）)]*$")
 _FIELD = re.compile(r"[\w-]+[ \t]*+:(?:\s|$)")
 _FIELD_GOES_ON = re.compile(r"\s|[-#]|$")
+_TITLE = re.compile(r"title[ \t]*+:[ \t]*+([^\n]++)", re.I)
+NEAR_START = 20_000  # characters in which a text says what it is called
 MOST_FIELDS = 200  # lines of a front matter
 
 
@@ -97,6 +99,21 @@ def read_blocks(text: str) -> list[Block]:
     return _Reading(text).blocks()
 
 
+def title_of(text: str) -> str:
+    """What a text calls itself: the title of its front matter, else its first heading; "" for neither."""
+    if not _MARK.search(text, 0, NEAR_START):
+        return ""
+    reading = _Reading(text[:NEAR_START])
+    for block in reading.blocks():
+        if (
+            text.startswith("---")
+            and block.kind == "row"
+            and (named := _TITLE.match(text, block.start, block.end))
+        ):
+            return named[1].strip().strip("'\"").strip()
+    return reading.first_heading
+
+
 class _Reading:
     """One text as it is read: the headings and lists that are open, and the blocks found so far."""
 
@@ -110,6 +127,7 @@ class _Reading:
         self._before: Span | None = None  # the paragraph just before
         self._found: list[Block] = []
         self._line = 0
+        self.first_heading = ""
 
     def blocks(self) -> list[Block]:
         lines = [self._text[a:b] for a, b in zip(self._starts, self._starts[1:], strict=False)]
@@ -155,6 +173,7 @@ class _Reading:
         while self._headings and self._headings[-1].level >= level:
             self._headings.pop()
         self._add(first, last, "heading")
+        self.first_heading = self.first_heading or content
         start = max(self._text.find(content, self._starts[first], self._starts[last]), self._starts[first])
         self._headings.append(Heading(level, start, min(start + len(content), self._starts[last])))
 

@@ -11,7 +11,7 @@ from crag_dspy import Passage
 from crag_dspy.knowledge import compose
 from crag_dspy.refine import context_of, decompose, shown_of, strips_of, with_header
 from crag_dspy.retrievers.chunking import chunk
-from crag_dspy.retrievers.documents import _TITLE
+from crag_dspy.text.markdown import title_of
 from crag_dspy.websearch.query import clean_query, cut_at_word
 
 
@@ -26,7 +26,7 @@ READERS = {
     "chunk": lambda text: chunk(text, 20),
     "clean_query": lambda text: clean_query(text, "question"),
     "cut_at_word": lambda text: cut_at_word(text, len(text) // 2),
-    "title of a file": _TITLE.search,
+    "title of a file": title_of,
     "graded": lambda text: [(shown_of(s), context_of(s)) for s in strips_of([Passage(text)], "web")],
 }
 UNITS = [
