@@ -41,8 +41,8 @@ class BestSentences(RAG):
             BM25 from 0 up, cosines in [-1, 1], "both" in standard deviations.
 
     Returns (when called with `question=`):
-        A prediction with the fields of CRAG's; `action` is None. `evidence` are the sentences in their order. Ranking is
-        no judgement: they have no score, and `grounded` is as in `RAG`, never True.
+        A prediction with the fields of CRAG's; `action` is None. `evidence` are the sentences in their order. Ranking
+        is no judgement: they have no score, and `grounded` is as in `RAG`, never True.
     """
 
     def __init__(
