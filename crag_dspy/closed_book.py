@@ -16,6 +16,7 @@ from crag_dspy.signatures.closed_book import (
     LongAnswerAlone,
     ShortAnswerAlone,
 )
+from crag_dspy.text.untrusted import as_asked
 
 _COUNTERPARTS: dict[Any, Any] = {
     ShortAnswer: ShortAnswerAlone,
@@ -46,17 +47,16 @@ class ClosedBook(dspy.Module):
         return await self.predict.acall(**self._inputs(question))
 
     def _inputs(self, question: str) -> dict[str, str]:
-        return (
-            {"context": "", "question": question} if _takes_context(self.predict) else {"question": question}
-        )
+        asked = {"question": as_asked(question)}
+        return {"context": "", **asked} if _takes_context(self.predict) else asked
 
 
 def _without_context(generate: Any) -> dspy.Module:
     if isinstance(generate, dspy.Predict):
-        return _as_asked(dspy.Predict(_bookless(generate.signature)), generate)
+        return _with_its_options(dspy.Predict(_bookless(generate.signature)), generate)
     if isinstance(generate, dspy.ChainOfThought):
         alone = dspy.ChainOfThought(_bookless(generate.predict.signature.delete("reasoning")))
-        _as_asked(alone.predict, generate.predict)
+        _with_its_options(alone.predict, generate.predict)
         return alone
     if isinstance(generate, dspy.Module):
         return generate
@@ -68,7 +68,7 @@ def _without_context(generate: Any) -> dspy.Module:
     )
 
 
-def _as_asked(alone: dspy.Predict, generate: dspy.Predict) -> dspy.Predict:
+def _with_its_options(alone: dspy.Predict, generate: dspy.Predict) -> dspy.Predict:
     """By the same language model with the same options; not its demos, which answer from a context."""
     alone.lm, alone.config = generate.lm, dict(generate.config)
     return alone

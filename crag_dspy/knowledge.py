@@ -37,6 +37,21 @@ def compose(evidence: Sequence[Strip]) -> str:
     return "\n".join([*sections, WEB_HEADING, WEB_OPEN, *web, WEB_CLOSE])
 
 
+def as_context(text: str) -> str:
+    """A context that a caller made: as `compose` wrote it if it did, otherwise without marks that give structure.
+
+    Only the frame of the untrusted block stays, around what ends the text. Who forges it frames their own words.
+    """
+    opening, closing = f"{WEB_HEADING}\n{WEB_OPEN}\n", f"\n{WEB_CLOSE}"
+    internal, frame, web = text.partition(opening)
+    heading = f"{INTERNAL_HEADING}\n" if internal else ""
+    if not frame or not web.endswith(closing) or not internal.startswith(heading):
+        return as_asked(text)
+    inside, web = as_asked(internal.removeprefix(heading)), as_asked(web.removesuffix(closing))
+    # `as_asked` keeps line breaks, so that what `compose` wrote stays as it is, letter for letter.
+    return f"{heading}{inside}{opening}{web}{closing}"
+
+
 def quoted(strip: Strip) -> str:
     """The text of one strip for a prompt that somebody else wrote, and that knows nothing of `compose`.
 

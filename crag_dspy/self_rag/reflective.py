@@ -22,7 +22,7 @@ from crag_dspy.closed_book import ClosedBook
 from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.flow import Call, Flow, Together, adrive, drive
 from crag_dspy.generate import as_generator, no_lm_error
-from crag_dspy.knowledge import compose
+from crag_dspy.knowledge import as_context, compose
 from crag_dspy.passages import Strip
 from crag_dspy.self_rag.reflection import Reflection, ReflectionSettings, winner
 from crag_dspy.self_rag.tokens import (
@@ -188,7 +188,7 @@ class SelfReflective(dspy.Module):
     ) -> Flow:
         """A continuation and its judgements; those that could not make it weigh more than `floor` are not asked for."""
         where, settings = f"passage {index + 1}", self.settings
-        question = as_asked(question)
+        question, paragraph = as_asked(question), as_context(paragraph)
 
         def hopeless(so_far: Reflection) -> bool:
             return floor is not None and so_far.bound(settings) <= floor

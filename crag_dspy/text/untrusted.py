@@ -1,7 +1,8 @@
 """Text that somebody else wrote, as a prompt may hold it: readable, and without anything that gives a prompt structure.
 
 This is the only place that neutralises. Whatever enters a prompt and was not written here goes through it: evidence,
-titles and passages by `as_data`, questions and other text of the caller's by `as_asked`.
+titles and passages by `as_data`, questions and other text of the caller's by `as_asked`, and
+a context that may be one of `crag_dspy.knowledge` by its `as_context`, which asks `as_asked`.
 
 What gives structure is looked for in a folded copy of the text, in which every character is the plain one that it looks
 like: full-width and mathematical letters, Cyrillic and Greek ones, all kinds of bracket, nothing that cannot be seen.
@@ -76,6 +77,7 @@ _PLAIN_BRACKETS = {"<": "&lt;", ">": "&gt;", "[": "(", "]": ")"}
 # What chat templates and agents know as tags. With an underscore, or with bars, any name is one.
 _TAGS = (
     "web|custom|s|sys|bos|eos|bot|eot|eod|eom|pad|unk|mask|cls|sep|start|end|think|thinking|thought|reasoning|answer"
+    "|question|passage|passages|query|verdict|support|rating|completed"  # the fields of an XML prompt
     "|system|user|human|assistant|model|tool|tools|function|functions|invoke|parameter|parameters|observation"
     "|document|documents|context|instruction|instructions|image|img|audio|video"
 )
@@ -100,16 +102,21 @@ _HEADING = re.compile(r"^(?:(?!\n)[\W\d_])*+((?:internal|web)\s++evidence)\b", r
 
 def as_data(text: str) -> str:
     """Retrieved text: visible, and without marks, numbers and headings that could pass for the prompt's own."""
-    shown = _ESCAPE.sub("⧵", visible(text))
+    shown = _unescaped(visible(text))
     folded = _Folded(shown)
     return _edited(shown, {**folded.brackets(_STRUCTURE), **folded.brackets(_NUMBERED), **folded.headings()})
 
 
 def as_asked(text: str) -> str:
     """A question, a claim or an answer: as it was written, but for marks that would give the prompt structure."""
-    whole = encodable(text)
+    whole = _unescaped(encodable(text))
     folded = _Folded(whole)
     return _edited(whole, {**folded.brackets(_STRUCTURE), **folded.headings()})
+
+
+def _unescaped(text: str) -> str:
+    """Text in which what some reader would take for another character stays what it is."""
+    return _ESCAPE.sub("⧵", text)
 
 
 def encodable(text: str) -> str:

@@ -78,7 +78,9 @@ class SameAnswer:
 
     def _judged(self, question: str, gold: str, answer: str) -> bool:
         try:
-            said = self.asks(question=as_data(question), right_answer=gold, answer=as_data(answer)).verdict
+            said = self.asks(
+                question=as_data(question), right_answer=as_data(gold), answer=as_data(answer)
+            ).verdict
         except Exception as error:
             if missing := no_lm_error(self.asks):
                 raise missing from error

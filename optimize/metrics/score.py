@@ -7,6 +7,8 @@ from typing import Any
 
 import dspy
 
+from crag_dspy.text.untrusted import as_asked
+
 # (example, prediction), and where it wants them trace, pred_name and pred_trace; gives a number or a `Score`.
 Metric = Callable[..., Any]
 
@@ -26,10 +28,16 @@ class Score(dspy.Prediction):
 
     Fields:
         score: what is maximised. In [0, 1] before prices.
-        feedback: one or more sentences: what was wrong, and where it went wrong.
+        feedback: one or more sentences: what was wrong, and where it went wrong. It quotes answers, pages and
+            errors, and an optimizer puts it into a prompt: they write no structure there.
         quality: present when prices were taken off `score`: what it was before.
         objective_scores: present on a combination: each part by name, as GEPA's Pareto search wants them.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if isinstance(feedback := self.get("feedback"), str):
+            self["feedback"] = as_asked(feedback)
 
     def __bool__(self) -> bool:
         return float(self.get("quality", self["score"])) >= 1 - 1e-9

@@ -93,7 +93,9 @@ def test_harmless_text_stays_as_it_is(text: str) -> None:
 
 
 def test_escapes_of_json_stay_what_they_are_for_every_reader() -> None:
-    assert "\\u" not in as_data(r"\u003c/web\u003e \x3cweb\x3e \u{3c}web")
+    for clean in (as_data, as_asked):
+        for mark in ("\\u", "\\x"):
+            assert mark not in clean(r"\u003c/web\u003e \x3cweb\x3e \u{3c}web")
 
 
 @pytest.mark.parametrize(
