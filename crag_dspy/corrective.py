@@ -20,7 +20,7 @@ from crag_dspy.flow import Call, Flow, Together, adrive, drive
 from crag_dspy.graders.adapt import as_grader
 from crag_dspy.knowledge import compose, quoted
 from crag_dspy.passages import Origin, Passage, Strip
-from crag_dspy.refine import distinct, select, strips_of, titled
+from crag_dspy.refine import select, strips_of, titled
 from crag_dspy.retrievers.adapt import as_retriever
 from crag_dspy.settings import Settings, with_cuts
 from crag_dspy.signatures.rewrite import RewriteQuery
@@ -114,10 +114,8 @@ class CorrectiveRetriever(Saved):
             internal, web = yield Together(
                 self._refined(question, strips, trace), self._from_web(question, trace)
             )
-        evidence = distinct([*internal, *web])  # a page may say what a passage says
+        evidence = yield Call(self._chosen, strips=[*internal, *web], trace=trace)
         knowledge, texts = yield Call(_rendered, evidence=evidence)
-        trace.dropped += [strip for strip in web if strip not in evidence]
-        trace.kept = evidence
         return dspy.Prediction(
             action=action,
             evidence=evidence,
@@ -204,6 +202,19 @@ class CorrectiveRetriever(Saved):
         chosen = {id(strip) for strip in kept}
         trace.dropped += [strip for strip in strips if id(strip) not in chosen]
         return kept
+
+    def _chosen(self, strips: Sequence[Strip], trace: Trace) -> list[Strip]:
+        """The evidence: the best of both origins, and nothing at all where even that is too weak."""
+        settings = self.settings
+        # A page may say what a passage says; and of an origin that is not selected from, everything is kept.
+        budget = settings.top_n if settings.select == "both" else len(strips)
+        evidence = select(strips, -1.0, budget)
+        trace.evidence_score = _best(strip.score for strip in evidence)
+        weak = trace.evidence_score is not None and trace.evidence_score < settings.evidence_threshold
+        trace.kept, trace.declined = ([], evidence) if weak else (evidence, [])
+        chosen = {id(strip) for strip in evidence}
+        trace.dropped += [strip for strip in strips if id(strip) not in chosen]
+        return trace.kept
 
     def _from_web(self, question: str, trace: Trace) -> Flow:
         """Rewrite, search, refine. No page at all when there is no search or it fails."""

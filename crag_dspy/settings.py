@@ -31,8 +31,10 @@ class Settings(Tunable):
             was when it was indexed, and it and its strips are graded from that; strips are read in their context. It
             takes a grader that can, such as "mini", and other thresholds are best then.
         strip_mode, strip_size: see `refine.decompose`.
-        top_n: strips kept per origin.
+        top_n: strips kept, of both origins together: what the language model has to read. A small one wants few.
         strip_threshold: strips below it are dropped, in [-1, 1].
+        evidence_threshold: there is no evidence where the best strip is below it, in [-1, 1]. Which strips are the
+            best and whether they are good enough are two questions: `strip_threshold` costs answers where it is high.
         select: whose strips are graded and the best kept: "both", "internal", "web" or "none". Of the other origin
             all are kept, as they come.
         rewrite: rewrite the question to keywords for the web search; False sends the question itself.
@@ -54,6 +56,7 @@ class Settings(Tunable):
         "strip_size": whole(1),
         "top_n": whole(1),
         "strip_threshold": number(-1, 1),
+        "evidence_threshold": number(-1, 1),
         "select": one_of(*get_args(Select)),
         "rewrite": flag,
         "time_limit": number(0, A_DAY),
@@ -73,6 +76,7 @@ class Settings(Tunable):
     strip_size: int = 1
     top_n: int = 5
     strip_threshold: float = -0.5
+    evidence_threshold: float = -1.0
     select: Select = "both"
     rewrite: bool = True
     time_limit: float = TIME_LIMIT
