@@ -12,7 +12,7 @@ from crag_dspy.refine import STRIP_MODES, StripMode
 from crag_dspy.state.tunable import A_DAY, TIME_LIMIT, Rule, Tunable, flag, number, one_of, text, whole
 
 NoEvidence = Literal["abstain", "answer"]
-GradeBy = Literal["passage", "strips", "once"]
+GradeBy = Literal["auto", "once", "passage", "strips"]
 Select = Literal["both", "internal", "web", "none"]
 
 
@@ -26,10 +26,11 @@ class Settings(Tunable):
         actions: "all"; without one ("no_correct", ...) or with one alone ("correct", ...): see `actions.decide`.
         k: passages to retrieve.
         web_results: pages to ask the web search for.
-        grade_by: "passage": the grader reads every passage, then the strips of it. "strips": a passage's score is
-            that of its best strip, which reads the text once instead of twice. "once": a passage is encoded once, or
-            was when it was indexed, and it and its strips are graded from that; strips are read in their context. It
-            takes a grader that can, such as "mini", and other thresholds are best then.
+        grade_by: "once": a passage is encoded once, or was when it was indexed, and it and its strips are graded from
+            that; strips are read in their context. It takes a grader that can, such as "mini". "passage": the grader
+            reads every passage, then the strips of it. "strips": a passage's score is that of its best strip, which
+            reads the text once instead of twice. "auto": "once" where the grader can, else "passage". What thresholds
+            are best depends on it.
         strip_mode, strip_size: see `refine.decompose`.
         top_n: strips kept, of both origins together: what the language model has to read. A small one wants few.
         strip_threshold: strips below it are dropped, in [-1, 1].
@@ -71,12 +72,12 @@ class Settings(Tunable):
     actions: Allowed = "all"
     k: int = 10
     web_results: int = 5
-    grade_by: GradeBy = "passage"
+    grade_by: GradeBy = "auto"
     strip_mode: StripMode = "sentence"
     strip_size: int = 1
     top_n: int = 5
-    strip_threshold: float = -0.5
-    evidence_threshold: float = -1.0
+    strip_threshold: float = -0.95
+    evidence_threshold: float = -0.5
     select: Select = "both"
     rewrite: bool = True
     time_limit: float = TIME_LIMIT

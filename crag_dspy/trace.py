@@ -37,6 +37,7 @@ class Trace(Plain):
             everything worked and the evidence is not there.
         seconds: wall time by step; the two sides of an ambiguous question overlap.
         lm_calls, lm_tokens: language model calls that reached the model, and tokens by kind.
+        before_answer: (calls, tokens) of these before there was evidence; a question that is declined takes no more.
     """
 
     SHOWN: ClassVar[str] = (
@@ -67,6 +68,7 @@ class Trace(Plain):
     seconds: dict[str, float] = field(default_factory=dict)
     lm_calls: int = 0
     lm_tokens: dict[str, int] = field(default_factory=dict)
+    before_answer: tuple[int, int] = (0, 0)
 
     def warn(self, message: str) -> None:
         """Record a warning, once."""

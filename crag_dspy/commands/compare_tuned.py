@@ -1,4 +1,4 @@
-"""What `crag-dspy compare` finds on other questions (thresholds of graders, cuts of sentences), and graders compared."""
+"""What `crag-dspy compare` finds on other questions: thresholds of graders, cuts of sentences. And graders compared."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from crag_dspy.graders.adapt import as_grader
 from crag_dspy.retrievers.local import LocalIndex
 from crag_dspy.websearch.index import IndexSearch
 
-EMBEDDER = "minilm"
+EMBEDDER = "mini"
 RAG_PASSAGES = 10  # whole ones, as plain RAG has them; CRAG starts from as many
 MAX_TOKENS = 64  # of an answer: they are names, numbers and terms
 

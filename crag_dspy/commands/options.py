@@ -47,7 +47,7 @@ def add_program_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the sample: mini (default), embedding, lm, a folder, ...",
     )
     group.add_argument(
-        "--embedder", metavar="NAME", help="of the sample's indexes; none searches by words (default: minilm)"
+        "--embedder", metavar="NAME", help="of the sample's indexes; none searches by words (default: mini)"
     )
     group.add_argument(
         "--cache", metavar="FOLDER", help="for the sample's indexes (default: the user's cache folder)"
@@ -104,8 +104,9 @@ def add_metric_arguments(parser: argparse.ArgumentParser) -> None:
         "--metric",
         action=Listed,
         metavar="A,B",
-        help="contains_word (default), exact_match, token_f1, same_answer, choice_accuracy, claim_accuracy, grounded, "
-        "answer_in_evidence, abstention, action_accuracy, contains, or python:module:function; NAME=WEIGHT,NAME=WEIGHT for a weighted mean",
+        help="contains_word (default), exact_match, token_f1, same_answer, choice_accuracy, claim_accuracy, "
+        "grounded, answer_in_evidence, abstention, action_accuracy, contains, or python:module:function; "
+        "NAME=WEIGHT,NAME=WEIGHT for a weighted mean",
     )
     for name, what in (("search", "a web search"), ("kilotoken", "1000 LM tokens"), ("second", "a second")):
         group.add_argument(

@@ -24,12 +24,13 @@ def best_cut(
     known = np.array([np.inf if score is None else score for score in scores], dtype=np.float64)
     kept, lost = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
     order = np.argsort(known, kind="stable")
-    # gained[i]: by cutting the i lowest questions.
+    ranked = known[order]
+    # gained[i]: by cutting the i lowest questions. Equal scores are never parted, nor what is never cut.
     gained = np.concatenate([[0.0], np.cumsum((lost - kept)[order])])
-    places = np.concatenate([[True], np.diff(known[order]) > 0, [False]])  # equal scores are never parted
+    places = np.concatenate([[True], ranked[1:] > ranked[:-1], [np.isfinite(ranked[-1])]])
     best = int(np.argmax(np.where(places, gained, -np.inf)))
     value = float(kept.mean() + gained[best] / len(kept))
     if best == 0:
         return -np.inf, value
-    low, high = known[order[best - 1]], known[order[best]]
+    low, high = ranked[best - 1], ranked[best] if best < len(ranked) else np.inf
     return float(low + (high - low) / 2 if np.isfinite(high) else np.nextafter(low, np.inf)), value
