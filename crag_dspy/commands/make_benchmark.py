@@ -49,7 +49,6 @@ cache = false           # seconds are of answers that were made now
 [settings]              # chosen on XQuAD's dev questions, for the shipped grader and language model
 k = 5
 top_n = 3
-strip_threshold = 0.2
 """
 
 

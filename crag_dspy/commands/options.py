@@ -124,7 +124,9 @@ def opened_program(args: argparse.Namespace) -> Iterator[Any]:
     if args.threads < 1:
         raise ConfigError(f"--threads must be at least 1, got {args.threads}")
     if getattr(args, "no_lm", False):
-        yield _without_lm(args)
+        from crag_dspy.optimize.comparison.no_lm import without_lm
+
+        yield without_lm(program_alone(args))
         return
     if args.config is None:
         with _sample_program(args) as program:
@@ -154,19 +156,19 @@ def opened_program(args: argparse.Namespace) -> Iterator[Any]:
         yield build(config, program=args.program)
 
 
-def _without_lm(args: argparse.Namespace) -> Any:
+def program_alone(args: argparse.Namespace) -> Any:
+    """The program of --no-lm: as it will be used, but no language model is opened."""
     from crag_dspy.commands.demo_systems import EMBEDDER, sample_crag
     from crag_dspy.config.reading import build, load_config, load_program
-    from crag_dspy.optimize.comparison.no_lm import without_lm
 
     if args.lm is not None:
         raise ConfigError(f"give --lm {args.lm} or --no-lm, not both")
     if args.config is not None:
-        return without_lm(build(load_config(args.config), program=args.program))
+        return build(load_config(args.config), program=args.program)
     crag = sample_crag(args.grader or "mini", args.embedder or EMBEDDER, args.cache)
     if args.program is not None:
         load_program(crag, args.program)
-    return without_lm(crag)
+    return crag
 
 
 def read_questions(args: argparse.Namespace, *, labelled: bool = True) -> list[dspy.Example]:
