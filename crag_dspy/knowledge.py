@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crag_dspy.passages import Strip
-from crag_dspy.refine import with_header
+from crag_dspy.refine import headings_of, place_of, with_header
 from crag_dspy.text.untrusted import as_asked, as_data, one_line
 
 INTERNAL_HEADING = "Internal evidence:"
@@ -19,7 +19,7 @@ WEB_OPEN, WEB_CLOSE = "<web>", "</web>"
 
 
 def compose(evidence: Sequence[Strip]) -> str:
-    """The knowledge: one numbered line a strip, `[n] title: text`, internal evidence before web evidence.
+    """The knowledge: one numbered line a strip, `[n] title > heading: text`, internal evidence before web evidence.
 
     Args:
         evidence: kept strips in order; `n` is a strip's position in this list, counted from 1, so that `[n]` in an
@@ -41,16 +41,17 @@ def quoted(strip: Strip) -> str:
     """The text of one strip for a prompt that somebody else wrote, and that knows nothing of `compose`.
 
     Web text stands, with its title, between the markers that no text can forge: a program that was corrected must not
-    trust the web more than CRAG does. Internal text stands alone, as the program's own retriever gave it, but for marks
-    that would give the prompt structure.
+    trust the web more than CRAG does. Internal text stands without its title, as the program's own retriever gave it,
+    but for marks that would give the prompt structure.
     """
-    return (
-        as_asked(with_header(strip))
-        if strip.origin == "internal"
-        else f"{WEB_OPEN}\n{_shown(strip)}\n{WEB_CLOSE}"
-    )
+    if strip.origin == "web":
+        return f"{WEB_OPEN}\n{_shown(strip)}\n{WEB_CLOSE}"
+    return as_asked(_after(headings_of(strip), with_header(strip)))
 
 
 def _shown(strip: Strip) -> str:
-    title, text = one_line(strip.passage.title), as_data(with_header(strip))
-    return f"{title}: {text}" if title and not text.startswith(title) else text
+    return _after(one_line(place_of(strip)), as_data(with_header(strip)))
+
+
+def _after(place: str, text: str) -> str:
+    return f"{place}: {text}" if place and not text.startswith(place) else text

@@ -7,26 +7,20 @@ the best are put back together in the order in which they stood.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Literal, get_args
 
 from crag_dspy.passages import Origin, Passage, Strip
 from crag_dspy.state.arguments import check_choice, check_whole
+from crag_dspy.text.markdown import Block, Span, block_at, blocks, texts_of
 from crag_dspy.text.scripts import UNSPACED
 from crag_dspy.text.sentences import sentence_spans
 
 StripMode = Literal["sentence", "window", "passage"]
 STRIP_MODES: tuple[StripMode, ...] = get_args(StripMode)
 
-Span = tuple[int, int]
+PLACE = " > "  # between a title and the headings below it
 
-_FENCE = re.compile(r"^ {0,3}(```+|~~~+)", re.M)
-# With a bar: a line of dashes alone underlines a heading or parts two paragraphs.
-_TABLE_RULE = re.compile(
-    r"^ {0,3}(?=[^|]*\|)\|?+[ \t]*+:?+-++:?+[ \t]*+(?:\|[ \t]*+:?+-++:?+[ \t]*+)*+\|?+[ \t]*+$"
-)
 # One unit of a window: a word with the white space after it, or one character of a script without spaces.
 _UNIT = re.compile(rf"[{UNSPACED}]\s*|[^\s{UNSPACED}]+\s*")
 
@@ -36,9 +30,9 @@ def decompose(text: str, mode: StripMode | str = "sentence", group: int = 1) -> 
 
     Args:
         text: any string.
-        mode: "sentence": groups of `group` sentences. Rows of a Markdown table stay whole, and the first keeps the
-            header; fenced code stays whole. "window": groups of `group` words, or characters where words are not
-            spaced. "passage": the whole text.
+        mode: "sentence": groups of `group` sentences. Of Markdown, a heading, a row of a table (the first keeps the
+            header), an item of a list and fenced code stay whole. "window": groups of `group` words, or characters
+            where words are not spaced. "passage": the whole text.
         group: at least 1.
 
     Returns:
@@ -52,31 +46,47 @@ def decompose(text: str, mode: StripMode | str = "sentence", group: int = 1) -> 
         return [(0, len(text))]
     if mode == "window":
         return _grouped(_units(text), group)
-    spans: list[Span] = []
-    for start, end, kind in _blocks(text):
-        if kind == "code":
-            spans.append((start, end))
-        elif kind == "table":
-            spans += [(start + a, start + b) for a, b in _rows(text[start:end])]
+    return [span for span, _ in cut(text, blocks(text), group)]
+
+
+def cut(text: str, parts: Iterable[Block], group: int = 1) -> list[tuple[Span, Block]]:
+    """The strips of a text in mode "sentence", each with the block that it is of, from its blocks."""
+    found: list[tuple[Span, Block]] = []
+    for block in parts:
+        if block.kind == "prose":
+            inside = sentence_spans(text[block.start : block.end])
+            sentences = [(block.start + start, block.start + end) for start, end in inside]
+            found += [(span, block) for span in _without_blank(text, _grouped(sentences, group))]
         else:
-            sentences = [(start + a, start + b) for a, b in sentence_spans(text[start:end])]
-            spans += _grouped(sentences, group)
-    return _without_blank(text, spans)
+            found.append(((block.start, block.end), block))
+    return found
 
 
 def strips_of(
     passages: Iterable[Passage], origin: Origin, mode: StripMode | str = "sentence", group: int = 1
 ) -> list[Strip]:
-    """The strips of some passages, not yet scored: trimmed of outer white space, empty ones left out."""
+    """The strips of some passages, not yet scored: trimmed of outer white space, empty ones left out.
+
+    In mode "sentence" a heading is no strip, but what the strips below it are shown with (see `place_of`).
+    """
     strips = []
     for passage in passages:
-        for start, end in decompose(passage.text, mode, group):
-            cut = passage.text[start:end]
-            start += len(cut) - len(cut.lstrip())
-            text = cut.strip()
+        for start, end in _told(passage.text, mode, group):
+            piece = passage.text[start:end]
+            start += len(piece) - len(piece.lstrip())
+            text = piece.strip()
             if text:
                 strips.append(Strip(text, start, start + len(text), None, passage, origin))
     return strips
+
+
+def _told(text: str, mode: StripMode | str, group: int) -> list[Span]:
+    """The strips that say something; of a text that is nothing but headings, those."""
+    spans = decompose(text, mode, group)
+    if mode != "sentence":
+        return spans
+    silent = {block.start for block in blocks(text) if block.kind in ("heading", "rule")}
+    return [span for span in spans if span[0] not in silent] or spans
 
 
 def select(strips: Sequence[Strip], threshold: float, top_n: int) -> list[Strip]:
@@ -95,45 +105,63 @@ def select(strips: Sequence[Strip], threshold: float, top_n: int) -> list[Strip]
 
 
 def distinct(strips: Iterable[Strip]) -> list[Strip]:
-    """Of strips that say the same under the same title, but for case and white space, the first."""
+    """Of strips that say the same in the same place, but for case and white space, the first."""
     firsts: dict[str, Strip] = {}
     for strip in strips:
-        firsts.setdefault(" ".join(titled(strip.passage, strip.text).split()).casefold(), strip)
+        firsts.setdefault(" ".join(shown_of(strip).split()).casefold(), strip)
     return list(firsts.values())
 
 
 def titled(passage: Passage, text: str) -> str:
     """What the grader reads: a strip often says "it", and only the title says what "it" is."""
-    title = passage.title.strip()
-    return (
-        f"{title}: {text}" if title and title.casefold() not in text[: len(title) + 20].casefold() else text
-    )
+    return _below(passage.title.strip(), text)
+
+
+def shown_of(strip: Strip) -> str:
+    """What a grader reads of a strip: below its passage's title and the headings above it, with what leads to it."""
+    return _below(place_of(strip), with_header(strip))
+
+
+def place_of(strip: Strip) -> str:
+    """Where a strip stands: its passage's title and the headings above it, as "Guide > Install > Windows"."""
+    return _path(strip.passage.title, *_headings(strip))
+
+
+def headings_of(strip: Strip) -> str:
+    """The headings above a strip, as "Install > Windows"."""
+    return _path(*_headings(strip))
 
 
 def with_header(strip: Strip) -> str:
-    """What the grader and the generator read of a strip: a row of a Markdown table comes with its table's header."""
-    if "|" not in strip.text:
-        return strip.text
-    header = table_header(strip.passage.text, strip.start)
-    return strip.text if header is None else f"{header}\n{strip.text}"
+    """A strip below what it cannot be understood without: the header of its table, the sentence before its list."""
+    lead = texts_of(strip.passage.text, block_at(strip.passage.text, strip.start).lead)
+    return "\n".join([*lead, strip.text])
 
 
-def table_header(text: str, position: int) -> str | None:
-    """The two header lines above `position` in its Markdown table; None outside of tables and within a header."""
-    tables = _tables(text)
-    i = bisect_right(tables, position, key=lambda table: table[0]) - 1
-    return tables[i][2] if i >= 0 and position < tables[i][1] else None
+def context_of(strip: Strip) -> list[Span]:
+    """The characters of its passage that a strip is shown with: the headings above it, and what leads to it."""
+    block = block_at(strip.passage.text, strip.start)
+    return [*((heading.start, heading.end) for heading in block.headings), *block.lead]
 
 
-@lru_cache(maxsize=64)  # asked once a row, and the row of a long table must not read the whole text again
-def _tables(text: str) -> list[tuple[int, int, str]]:
-    """The rows below the header of every table, as a span, and that header."""
-    tables = []
-    for start, end, kind in _blocks(text):
-        if kind == "table":
-            head = text[start:end].splitlines(keepends=True)[:2]
-            tables.append((start + len("".join(head)), end, "\n".join(line.strip() for line in head)))
-    return tables
+def _headings(strip: Strip) -> Iterable[str]:
+    headings = block_at(strip.passage.text, strip.start).headings
+    return texts_of(strip.passage.text, [(heading.start, heading.end) for heading in headings])
+
+
+def _below(place: str, text: str) -> str:
+    return (
+        f"{place}: {text}" if place and place.casefold() not in text[: len(place) + 20].casefold() else text
+    )
+
+
+def _path(*names: str) -> str:
+    """What is not empty, without what says the same as the one before it."""
+    kept: list[str] = []
+    for name in (" ".join(name.split()) for name in names):
+        if name and (not kept or name.casefold() != kept[-1].casefold()):
+            kept.append(name)
+    return PLACE.join(kept)
 
 
 def _units(text: str) -> list[Span]:
@@ -145,70 +173,6 @@ def _units(text: str) -> list[Span]:
 
 def _grouped(spans: Sequence[Span], group: int) -> list[Span]:
     return [(spans[i][0], spans[min(i + group, len(spans)) - 1][1]) for i in range(0, len(spans), group)]
-
-
-def _blocks(text: str) -> list[tuple[int, int, str]]:
-    """Code, tables and prose, covering the text in order."""
-    blocks: list[tuple[int, int, str]] = []
-    lines = text.splitlines(keepends=True)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
-
-    def add(first: int, last: int, kind: str) -> None:
-        if first == last:
-            return
-        if kind == "prose" and blocks and blocks[-1][2] == "prose":
-            blocks[-1] = (blocks[-1][0], starts[last], "prose")
-        else:
-            blocks.append((starts[first], starts[last], kind))
-
-    closers = _fence_ends(lines)
-    i = 0
-    while i < len(lines):
-        if _FENCE.match(lines[i]) and (end := closers.get(i)):
-            add(i, end, "code")
-            i = end
-        elif i + 1 < len(lines) and "|" in lines[i] and _TABLE_RULE.match(lines[i + 1].rstrip()):
-            end = i + 2
-            while end < len(lines) and "|" in lines[end]:
-                end += 1
-            add(i, end, "table")
-            i = end
-        else:
-            add(i, i + 1, "prose")
-            i += 1
-    return blocks
-
-
-def _fence_ends(lines: Sequence[str]) -> dict[int, int]:
-    """Of each line that is a fence, the line after the next one that closes it: the same mark, at least as often.
-
-    A fence that nothing closes is not in it, and its text is prose. Markdown would take all that follows for code: a
-    page cut at its limit, or a quoted fence, would then be one strip.
-    """
-    ends: dict[int, int] = {}
-    waiting: dict[str, list[tuple[int, int]]] = {"`": [], "~": []}  # (marks, line), fewer marks to the end
-    for number, line in enumerate(lines):
-        bare = line.strip()
-        if not bare.startswith(("```", "~~~")):
-            continue
-        marks = len(bare) - len(bare.lstrip(bare[0]))
-        opened = waiting[bare[0]]
-        while opened and opened[-1][0] <= marks:
-            ends[opened.pop()[1]] = number + 1
-        opened.append((marks, number))
-    return ends
-
-
-def _rows(table: str) -> list[Span]:
-    """One span a row; the header and its rule go with the first."""
-    spans, position = [], 0
-    for line in table.splitlines(keepends=True):
-        spans.append((position, position + len(line)))
-        position += len(line)
-    head = spans[: min(3, len(spans))]
-    return [(head[0][0], head[-1][1]), *spans[len(head) :]]
 
 
 def _without_blank(text: str, spans: Sequence[Span]) -> list[Span]:

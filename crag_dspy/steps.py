@@ -18,7 +18,7 @@ from crag_dspy.flow import in_thread
 from crag_dspy.live.notes import note
 from crag_dspy.passages import Passage, Strip, as_passages
 from crag_dspy.read_once.asking import Asked
-from crag_dspy.refine import titled, with_header
+from crag_dspy.refine import context_of, shown_of
 from crag_dspy.text.untrusted import encodable
 
 # A page that is longer is cut: grading it would take minutes, and nothing that long is one passage.
@@ -97,7 +97,10 @@ class ReadOnce(dspy.Module):
             owned[of[id(strip.passage)]].append(number)
         asked = [
             Asked(
-                vectors, [(strips[i].start, strips[i].end) for i in own], [shown_of(strips[i]) for i in own]
+                vectors,
+                [(strips[i].start, strips[i].end) for i in own],
+                [shown_of(strips[i]) for i in own],
+                [context_of(strips[i]) for i in own],
             )
             for vectors, own in zip(known, owned, strict=True)
             if vectors is not None
@@ -113,11 +116,6 @@ class ReadOnce(dspy.Module):
         self, question: str, passages: Sequence[Passage], strips: Sequence[Strip]
     ) -> tuple[list[float | None], list[float | None]]:
         return await in_thread(self.forward, question, passages, strips)
-
-
-def shown_of(strip: Strip) -> str:
-    """What a grader reads of a strip: with its table's header, and its passage's title."""
-    return titled(strip.passage, with_header(strip))
 
 
 async def _acall(part: Any, *arguments: Any) -> Any:

@@ -1,6 +1,6 @@
 """How often the intervals hold the truth: simulated, where the truth is known.
 
-python -P tests/simulated_coverage.py --trials 1000      # prints the table of the README
+python -P tests/simulated_coverage.py --trials 1000      # prints the table of docs/statistics.md
 
 Questions come alone, or in 12 documents of 10 that stand or fall together. An interval of 95% should hold the truth in
 95% of cases. Beside it stands what was before: single questions resampled, thresholds judged where they were chosen.

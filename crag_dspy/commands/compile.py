@@ -31,6 +31,7 @@ from crag_dspy.commands.options import (
 from crag_dspy.commands.output import kept_in, note, tell
 from crag_dspy.commands.parsing import Listed
 from crag_dspy.commands.paying import add_paying_arguments, paying
+from crag_dspy.commands.status import OK, SOME_FAILED
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.prompts.optimizers import OPTIMIZERS
 
@@ -102,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compile; returns 0 whichever program is kept."""
+    """Compile; returns 0 whichever program is kept, and 1 when some held-out questions failed."""
     check_target(args.out)
     options = _options(args.set)
     trainset, heldout = _divided(args, read_questions(args))
@@ -134,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
             note(f"note: {said}")
         if args.dry_run:
             tell(args, told)
-            return 0
+            return OK
         note(str(told))
         with contextlib.redirect_stdout(sys.stderr):  # DSPy's optimizers print their progress
             compiled = compile_job(job)
@@ -144,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
     kept_in(args.run, "report.html")
     if args.out:
         note(f"Program saved to {args.out}.")
-    return 0
+    return SOME_FAILED if any(compiled.failures.values()) else OK
 
 
 def _optimizer(text: str) -> str:

@@ -31,6 +31,7 @@ EXTRAS = {
     "train": "training, calibrating and benchmarking graders, and MIPROv2",
     "teachers": "the teacher of the shipped grader",
     "datasets": "public datasets by their names on Hugging Face",
+    "files": "documents that are HTML, PDF or Word",
     "langchain": "retrievers of LangChain",
     "llama-index": "retrievers of LlamaIndex",
 }

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crag_dspy.commands import to_weaviate
 from crag_dspy.commands.output import answer, answer_json, note
-from crag_dspy.commands.status import INTERRUPTED
+from crag_dspy.commands.status import INTERRUPTED, OK, SOME_FAILED
 
 if TYPE_CHECKING:
     import argparse
@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         type=Path,
-        help="a .jsonl file (one object a line: text, and optionally id, title, url, metadata), a .txt or "
-        ".md file, or a folder of such files",
+        help="a .jsonl file (one object a line: text, and optionally id, title, url, metadata), a .csv or .tsv file "
+        "(the same columns, or any table), a .txt, .md, .html, .pdf or .docx file, or a folder of such files",
     )
     parser.add_argument(
         "--out", required=True, metavar="FOLDER", help="the index; made unless it exists; or weaviate"
@@ -54,24 +54,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prune", action="store_true", help="remove documents of the index that the source does not have"
     )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="a file or line that cannot be read is an error, and nothing is written; without it, all of them are "
+        "listed at the end and the status is 1",
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
     to_weaviate.add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Import `args.source` into the folder `args.out`, or move it to Weaviate; returns 0, or 130 when interrupted."""
+    """Import `args.source` into the folder `args.out`, or move it to Weaviate.
+
+    Returns 0, 1 when something could not be read, or 130 when interrupted.
+    """
     if args.out == to_weaviate.TARGET:
         words = DEFAULT_CHUNK_WORDS if args.chunk_words is None else args.chunk_words or None
         return to_weaviate.move(args, args.embedder or OF_WEAVIATE, words)
-    from crag_dspy.retrievers.documents import count_documents, document_ids
+    from crag_dspy.retrievers.documents import check_source, document_ids
 
     started = time.perf_counter()
-    total = count_documents(args.source)  # a source that cannot be read leaves no half-made index behind
+    total = check_source(args.source, args.strict)  # what cannot be read leaves no half-made index behind
     index = _opened(Path(args.out), args.embedder, args.chunk_words)
     removed = 0
     try:
-        imported = index.add_from(args.source, total=total)
-        if args.prune:
+        imported = index.add_from(args.source, strict=args.strict, total=total)
+        if args.prune and imported.refused:
+            note("nothing is removed (--prune): what could not be read may be what the index has")
+        elif args.prune:
             removed = index.delete(index.documents() - document_ids(args.source))
     except KeyboardInterrupt:
         note(
@@ -81,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         return INTERRUPTED
     summary = _summary(index, imported, removed, time.perf_counter() - started)
     answer_json(summary) if args.json else answer(_for_people(summary))
-    return 0
+    return SOME_FAILED if imported.refused else OK
 
 
 def _opened(folder: Path, embedder: str | None, chunk_words: int | None) -> LocalIndex:
@@ -108,20 +119,22 @@ def _opened(folder: Path, embedder: str | None, chunk_words: int | None) -> Loca
     return index
 
 
-def _summary(index: LocalIndex, imported: Imported, removed: int, seconds: float) -> dict[str, object]:
+def _summary(index: LocalIndex, imported: Imported, removed: int, seconds: float) -> dict[str, Any]:
     return {
         **index.describe(),
         "added": imported.added,
         "replaced": imported.replaced,
         "unchanged": imported.unchanged,
         "removed": removed,
+        "refused": list(imported.refused),
         "seconds": round(seconds, 2),
     }
 
 
-def _for_people(summary: dict[str, object]) -> str:
+def _for_people(summary: dict[str, Any]) -> str:
     found_by = "words and vectors of {embedder}" if summary["embedder"] else "words"
     return (
         "{path}: {passages} passages of {documents} documents, found by " + found_by + "\n"
         "{added} added, {replaced} replaced, {unchanged} unchanged, {removed} removed, in {seconds} s"
-    ).format(**summary)
+        + ("; {left_out} could not be read" if summary["refused"] else "")
+    ).format(**summary, left_out=len(summary["refused"]))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from crag_dspy.commands.output import answer, answer_json, note, pairs
 from crag_dspy.commands.status import OK, SOME_FAILED
 from crag_dspy.errors import ConfigError
+from crag_dspy.files.met import Met
 
 if TYPE_CHECKING:
     import argparse
@@ -67,6 +68,7 @@ def move(args: argparse.Namespace, embedder: str, chunk_words: int | None) -> in
         if not getattr(args, name):
             raise ConfigError(f"--out {TARGET} needs --{name}")
     given: Any
+    met = Met(args.strict)
     record: EmbedderRecord | None = None
     if (args.source / FILE).exists():
         from crag_dspy.retrievers.local import LocalIndex
@@ -75,11 +77,11 @@ def move(args: argparse.Namespace, embedder: str, chunk_words: int | None) -> in
         index = LocalIndex.open(args.source, mode="text")
         given, total, record, live = index.passages_with_vectors(), len(index), index.record.embedder, None
     else:
-        from crag_dspy.retrievers.documents import count_documents
+        from crag_dspy.retrievers.documents import check_source
         from crag_dspy.retrievers.embedders import as_embedder
 
-        count_documents(args.source)  # what cannot be read is said before anything is sent
-        given, total = _passages(args.source, chunk_words), None
+        check_source(args.source, args.strict)  # what cannot be read is said before anything is sent
+        given, total = _passages(args.source, chunk_words, met), None
         live = as_embedder(None if embedder == "none" else embedder)
     store = _store(args, live)
     try:
@@ -97,16 +99,23 @@ def move(args: argparse.Namespace, embedder: str, chunk_words: int | None) -> in
     finally:
         store.close()
     made_by = record if record is not None else live
-    _show(args, made, report, _table(args, None if made_by is None else made_by.spec, made_by is not None))
-    bad = report.failed or (report.verified is not None and not report.verified.ok)
+    _show(
+        args,
+        made,
+        report,
+        met.refused,
+        _table(args, None if made_by is None else made_by.spec, made_by is not None),
+    )
+    met.tell()
+    bad = met.refused or report.failed or (report.verified is not None and not report.verified.ok)
     return SOME_FAILED if bad else OK
 
 
-def _passages(source: Any, chunk_words: int | None) -> Iterator[Passage]:
+def _passages(source: Any, chunk_words: int | None, met: Met) -> Iterator[Passage]:
     from crag_dspy.retrievers.documents import read_documents
     from crag_dspy.retrievers.index_rows import passage_of, rows_of
 
-    for document, _ in read_documents(source):
+    for document, _ in read_documents(source, met):
         for row in rows_of(document, "", chunk_words):
             yield passage_of(row, None)
 
@@ -151,7 +160,7 @@ def _table(args: argparse.Namespace, spec: str | None, has_vectors: bool) -> str
     return "\n".join(["[retriever]", *lines])
 
 
-def _show(args: argparse.Namespace, made: bool, report: ImportReport, table: str) -> None:
+def _show(args: argparse.Namespace, made: bool, report: ImportReport, refused: list[str], table: str) -> None:
     summary = {
         "collection": args.collection,
         "made": made,
@@ -172,7 +181,7 @@ def _show(args: argparse.Namespace, made: bool, report: ImportReport, table: str
     )
     if args.json:
         verified = {} if lost is None else {"verified": lost}
-        answer_json({**summary, "failed": failed, **verified, "config": table})
+        answer_json({**summary, "failed": failed, "refused": refused, **verified, "config": table})
         return
     answer(pairs(summary))
     for each in failed:

@@ -1,1 +1,1 @@
-"""Files of published questions, read in one place for what measures and what trains."""
+"""Files that others wrote, read in one place: published questions, and documents that are no plain text."""

@@ -18,8 +18,12 @@ class Judged(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A passage as it is judged: its vectors, its strips' characters, and what is shown of each strip."""
+    """A passage as it is judged: its vectors, its strips' characters, and what is shown of each strip.
+
+    `around` are the characters of what else is shown with each strip: headings, the header of its table.
+    """
 
     vectors: PassageVectors
     spans: Sequence[Span]
     texts: Sequence[str]
+    around: Sequence[Sequence[Span]] = ()

@@ -44,7 +44,7 @@ def judged(
         if not len(one.vectors.tokens):
             found.append(Judged(-1.0, [-1.0] * len(one.spans)))
             continue
-        whole, strips = matches(asked, one.vectors, one.spans)
+        whole, strips = matches(asked, one.vectors, one.spans, one.around)
         scored = [
             _bounded(weights.of_strip(float(strip), whole, share))
             for strip, share in zip(strips, words, strict=True)

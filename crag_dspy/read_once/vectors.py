@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -110,9 +111,15 @@ def unit(tokens: NDArray[np.int8]) -> Floats:
 
 
 def matches(
-    question: QuestionVectors, passage: PassageVectors, spans: Sequence[Span]
+    question: QuestionVectors,
+    passage: PassageVectors,
+    spans: Sequence[Span],
+    around: Sequence[Sequence[Span]] = (),
 ) -> tuple[float, Floats]:
     """How well a passage, and each span of its characters, matches a question.
+
+    Args:
+        around: for each span, others that are read with it (headings, the header of its table); or nothing for all.
 
     Returns:
         The weighted mean over the question's tokens of their best cosine, in [-1, 1]: for the passage with its title,
@@ -128,9 +135,17 @@ def matches(
     whole = float(cosines.max(axis=0) @ question.weights)
     found = np.empty(len(spans), dtype=np.float32)
     body, starts, ends = cosines[~in_title], passage.starts[~in_title], passage.ends[~in_title]
-    for place, (start, end) in enumerate(spans):
+
+    def best(span: Span, least: Floats) -> Floats:
         # Tokens stand in order: those that reach into the span are one run.
-        first, last = np.searchsorted(ends, start, side="right"), np.searchsorted(starts, end, side="left")
-        best = np.maximum(body[first:last].max(axis=0), title) if first < last else title
-        found[place] = best @ question.weights
+        first = np.searchsorted(ends, span[0], side="right")
+        last = np.searchsorted(starts, span[1], side="left")
+        return np.maximum(body[first:last].max(axis=0), least) if first < last else least
+
+    beside: dict[tuple[Span, ...], Floats] = {(): title}  # many strips share their headings
+    for place, span in enumerate(spans):
+        others = tuple(around[place]) if around else ()
+        if others not in beside:
+            beside[others] = reduce(lambda least, other: best(other, least), others, title)
+        found[place] = best(span, beside[others]) @ question.weights
     return whole, found

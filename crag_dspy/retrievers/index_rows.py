@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.passages import Passage
-from crag_dspy.retrievers.chunking import chunk
+from crag_dspy.retrievers.chunking import chunks
 from crag_dspy.retrievers.documents import metadata_json
 
 if TYPE_CHECKING:
@@ -19,11 +19,14 @@ STORED = ("id", "document", "chunk", "start", "end", "title", "url", "searched",
 
 
 def rows_of(document: Passage, digest: str, chunk_words: int | None) -> Iterator[dict[str, Any]]:
-    """One row a chunk of `document`, without its vector. `digest` is that of the whole document."""
-    spans = chunk(document.text, chunk_words)
-    whole = len(spans) == 1
-    for number, (start, end) in enumerate(spans):
-        text = document.text[start:end]
+    """One row a chunk of `document`, without its vector. `digest` is that of the whole document.
+
+    Its text may begin with what is repeated of the document (see `chunks`); `start` and `end` are of what follows that.
+    """
+    parts = chunks(document.text, chunk_words, document.title)
+    whole = len(parts) == 1
+    for number, (start, end, context) in enumerate(parts):
+        text = context + document.text[start:end]
         yield {
             "id": document.id if whole else f"{document.id}#{number}",
             "document": document.id,

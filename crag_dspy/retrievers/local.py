@@ -11,14 +11,21 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from crag_dspy.errors import ConfigError, IndexMismatchError
+from crag_dspy.files.met import Met
 from crag_dspy.live.held import Held
-from crag_dspy.retrievers.documents import count_documents, digest_of, given_documents, read_documents
+from crag_dspy.retrievers.documents import (
+    check_source,
+    count_documents,
+    digest_of,
+    given_documents,
+    read_documents,
+)
 from crag_dspy.retrievers.embedders import as_embedder
 from crag_dspy.retrievers.fusion import fuse
 from crag_dspy.retrievers.index_record import FILE, EmbedderRecord, IndexRecord
@@ -54,6 +61,7 @@ class Imported:
     replaced: int = 0
     unchanged: int = 0
     passages: int = 0  # written, of the added and the replaced
+    refused: tuple[str, ...] = ()  # a message for each file or line that could not be read
 
     @property
     def documents(self) -> int:
@@ -65,6 +73,7 @@ class Imported:
             self.replaced + other.replaced,
             self.unchanged + other.unchanged,
             self.passages + other.passages,
+            (*self.refused, *other.refused),
         )
 
 
@@ -170,15 +179,17 @@ class LocalIndex(Held):
         *,
         chunk_words: int | None = 200,
         progress: bool | None = None,
+        strict: bool = False,
     ) -> LocalIndex:
         """The index in `path`, created unless it exists, with everything of `source` in it (see `add_from`).
 
-        `embedder` and `chunk_words` are those of a new index. An existing one keeps its own: an embedder
-        other than the one it was built with is an IndexMismatchError.
+        A source of which nothing can be read leaves no index behind. `embedder` and `chunk_words` are those of a new
+        index. An existing one keeps its own: an embedder other than the one it was built with is an
+        IndexMismatchError.
         """
-        total = count_documents(source) if isinstance(source, (str, Path)) else None
+        total = check_source(source, strict) if isinstance(source, (str, Path)) else None
         index = cls.opened(path, embedder, chunk_words=chunk_words)
-        index.add_from(source, progress=progress, total=total)
+        index.add_from(source, progress=progress, strict=strict, total=total)
         return index
 
     @classmethod
@@ -301,18 +312,28 @@ class LocalIndex(Held):
         """
         return self._import(given_documents(documents), None, progress)
 
-    def add_from(self, source: Any, *, progress: bool | None = None, total: int | None = None) -> Imported:
-        """Upsert the documents of a .jsonl, .txt or .md file or a folder of them (see `read_documents`).
+    def add_from(
+        self, source: Any, *, progress: bool | None = None, strict: bool = False, total: int | None = None
+    ) -> Imported:
+        """Upsert the documents of a file or a folder of them (see `read_documents` for the kinds).
 
-        The whole source is read through before anything is written, so a line that cannot be read changes
-        nothing. To go on after an interruption, do it again: what is there already is not embedded again.
-        Anything else than a path is passed on to `add`. `total` is the number of documents, where the source
-        was read through already (`count_documents`).
+        A file or line that cannot be read is left out; all of them are told in one warning at the end, and in
+        `Imported.refused`. To go on after an interruption, do it again: what is there already is not embedded again.
+        Anything else than a path is passed on to `add`.
+
+        Args:
+            strict: the source is read through before anything is written, and what cannot be read is an error that
+                changes nothing.
+            total: the number of documents, where the source was read through already (`check_source`).
         """
         if not isinstance(source, (str, Path)):
             return self.add(source, progress=progress)
-        total = count_documents(source) if total is None else total
-        return self._import(read_documents(source), total, progress)
+        met = Met(strict)
+        if strict and total is None:
+            total = count_documents(source)
+        done = self._import(read_documents(source, met), total, progress, settled=True)
+        met.tell()
+        return replace(done, refused=tuple(met.refused))
 
     def delete(self, ids: str | Iterable[str]) -> int:
         """Remove documents, with all their chunks, by document id; returns how many there were."""
@@ -323,7 +344,11 @@ class LocalIndex(Held):
         return len(known)
 
     def _import(
-        self, documents: Iterator[tuple[Passage, str]], total: int | None, progress: bool | None
+        self,
+        documents: Iterator[tuple[Passage, str]],
+        total: int | None,
+        progress: bool | None,
+        settled: bool = False,
     ) -> Imported:
         from tqdm import tqdm
 
@@ -338,7 +363,7 @@ class LocalIndex(Held):
                 bar.update(len(batch))
                 if number % SETTLE_EVERY == 0:
                     self._table.settle(fresh=fresh)
-        self._table.settle(at_once=total is not None, fresh=fresh)
+        self._table.settle(at_once=settled, fresh=fresh)
         return done
 
     def _upsert(self, batch: Sequence[Passage]) -> Imported:

@@ -12,8 +12,10 @@ also about into over after before between during s t answer yes true false 的 �
 她 它 这 那
 """
 COMMON_WORDS = frozenset(_WORDS.split())
+# Characters that make no word of content, alone or together; metrics need not know them.
+_PARTICLES = frozenset("之其以于而或及所着过们吗呢吧啊呀嘛么什怎样谁哪都就很被把从到为何のはがを")
 
 
 def says_something(text: str) -> bool:
-    """Whether a word in `text` has content: "to or from" has none."""
-    return any(word not in COMMON_WORDS for word in words(text))
+    """Whether a word in `text` has content: "to or from" and 之的了 have none."""
+    return any(word not in COMMON_WORDS and word not in _PARTICLES for word in words(text))

@@ -32,7 +32,7 @@ from crag_dspy.read_once.encoding import PassageEncoder
 from crag_dspy.read_once.judging import word_shares
 from crag_dspy.read_once.single import SingleVector
 from crag_dspy.read_once.vectors import matches
-from crag_dspy.refine import strips_of, titled, with_header
+from crag_dspy.refine import context_of, shown_of, strips_of, titled
 from crag_dspy.retrievers.bm25 import BM25
 from crag_dspy.text.matching import contains_answer
 
@@ -156,10 +156,15 @@ def fit_weights(grader: T5Grader, dev: list[Set], others: list[Set]) -> OnceWeig
             order = np.argsort(-ranks, kind="stable")
             absent = [i for i in order if not contains_answer(pool[i].text, one.answers)]
             for near in (order[:10], absent[:10]):
-                shown = [titled(s.passage, with_header(s)) for i in near for s in cut[i]]
+                shown = [shown_of(s) for i in near for s in cut[i]]
                 shares = iter(word_shares(one.question, shown))
                 for i in near:
-                    whole, each = matches(question, vectors[i], [(s.start, s.end) for s in cut[i]])
+                    whole, each = matches(
+                        question,
+                        vectors[i],
+                        [(s.start, s.end) for s in cut[i]],
+                        list(map(context_of, cut[i])),
+                    )
                     whole_x.append([whole])
                     whole_y.append(i == one.gold)
                     strips_x += [[float(match), whole, next(shares)] for match in each]

@@ -70,7 +70,7 @@ def read_corpus(path: Path | str, max_words: int | None = 200) -> list[Passage]:
     Documents of more than `max_words` words are cut between sentences, as a `LocalIndex` cuts them. Each
     passage names its document in `metadata["document"]`.
     """
-    from crag_dspy.retrievers.chunking import chunk
+    from crag_dspy.retrievers.chunking import chunks
     from crag_dspy.retrievers.documents import read_documents
 
     file = Path(path)
@@ -78,13 +78,12 @@ def read_corpus(path: Path | str, max_words: int | None = 200) -> list[Passage]:
         return [paragraph.passage() for paragraph in read_squad(_existing(path, "corpus"))]
     passages = []
     for document, _ in read_documents(file):
-        spans = chunk(document.text, max_words)
-        for number, (start, end) in enumerate(spans):
-            name = document.id if len(spans) == 1 else f"{document.id}#{number}"
+        parts = chunks(document.text, max_words, document.title)
+        for number, (start, end, context) in enumerate(parts):
+            name = document.id if len(parts) == 1 else f"{document.id}#{number}"
             metadata = {**document.metadata, "document": document.id}
-            passages.append(
-                Passage(document.text[start:end], name, document.title, document.url, None, metadata)
-            )
+            text = context + document.text[start:end]
+            passages.append(Passage(text, name, document.title, document.url, None, metadata))
     return passages
 
 

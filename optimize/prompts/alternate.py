@@ -1,8 +1,9 @@
 """Prompts and thresholds in turns.
 
 The best thresholds depend on what each action answers, so on the prompts; and which questions a prompt is asked depends
-on the thresholds. So the one is improved with the other held still, until neither gets better on the examples to choose
-by. Every step is kept only if it improves there; whether the whole did is for the held-out examples to say.
+on the thresholds. So the one is improved with the other held still, until neither gets better on examples that did not
+choose it: prompts on those that the optimizer has not seen, thresholds cross-fitted. Whether the whole is better beyond
+noise is for the held-out examples to say.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import dspy
 
 from crag_dspy.errors import BudgetSpentError, ConfigError, StaleOutcomesError
 from crag_dspy.optimize.prompts.job import CompileJob
-from crag_dspy.optimize.prompts.judging import choosing_score
+from crag_dspy.optimize.prompts.judging import turn_score
 from crag_dspy.optimize.prompts.optimizing import optimized
 from crag_dspy.optimize.prompts.plan import Plan
 from crag_dspy.optimize.prompts.predictors import with_models_of
@@ -38,8 +39,7 @@ def fitting_turns(job: CompileJob, calls: int | None) -> tuple[int, Plan]:
 
 def runs_of_measuring(job: CompileJob) -> int:
     """Program runs of one turn: outcomes of three actions, and the choice between programs (twice)."""
-    parts = job.division
-    return 3 * (len(parts.train) + len(parts.val)) + 2 * len(parts.val)
+    return 3 * len(job.learned) + 2 * len(job.turn)
 
 
 def calls_of_measuring(job: CompileJob) -> int:
@@ -73,7 +73,9 @@ def alternated(job: CompileJob, run: Run) -> dspy.Module | None:
         found = _searched(job, current, turn)
         if found is not None:
             row |= {"thresholds": found.best.to_json(), "value_before": found.value_before}
-            if found.best.value > found.value_before + _STEP:
+            gained = 0.0 if found.change is None or found.failures else found.change.difference
+            row["cross_fitted"] = gained
+            if gained > _STEP:
                 current, moved = with_models_of(found.candidate, current), True
                 best = _chosen(job, current) or best
         run.append({**row, "moved": moved})
@@ -84,10 +86,10 @@ def alternated(job: CompileJob, run: Run) -> dspy.Module | None:
 
 
 def _chosen(job: CompileJob, program: dspy.Module) -> float | None:
-    """Quality on the examples to choose by; None when the calls did not suffice."""
+    """Quality on the examples to judge turns by; None when the calls did not suffice."""
     with capped(Cap(job.left_for_optimizing())):
         try:
-            return choosing_score(job, program)
+            return turn_score(job, program)
         except BudgetSpentError as error:
             _stopped(job, error, "the programs of a turn were compared")
             return None
@@ -103,13 +105,14 @@ def _searched(job: CompileJob, program: dspy.Module, turn: int) -> ThresholdSear
         "progress": given.progress,
         "seed": given.seed,
     }
-    examples = [*job.division.train, *job.division.val]
     with job.counting("thresholds"), capped(Cap(job.left_for_optimizing())):
         try:
             try:
-                return search_thresholds(program, examples, job.metric, run=folder, **arguments)
+                return search_thresholds(program, job.learned, job.metric, run=folder, **arguments)
             except StaleOutcomesError:  # of a program that an interrupted run was trying
-                return search_thresholds(program, examples, job.metric, run=folder, fresh=True, **arguments)
+                return search_thresholds(
+                    program, job.learned, job.metric, run=folder, fresh=True, **arguments
+                )
         except BudgetSpentError as error:
             _stopped(job, error, f"the thresholds of turn {turn} were found")
             return None

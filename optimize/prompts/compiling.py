@@ -29,7 +29,7 @@ from crag_dspy.optimize.report.page import write_report
 from crag_dspy.optimize.runs.cap import capped
 from crag_dspy.optimize.statistics.differences import PairedDifference
 from crag_dspy.optimize.statistics.intervals import MeanInterval
-from crag_dspy.optimize.statistics.wording import shown_p, told_power
+from crag_dspy.optimize.statistics.wording import shown_p, told_groups, told_power
 from crag_dspy.state.plain import Plain
 
 
@@ -42,13 +42,17 @@ class Compiled(Plain):
         candidate: the new one in either case; None when the optimizer produced none.
         improved: whether `program` is the new one.
         before, after: held-out quality, a mean with its interval. `after` is None without a candidate.
-        change: the paired comparison of the two, on the same questions.
+        change: the paired comparison of the two, on the questions that did not fail before: an outage is no fault of
+            the old program. None without a candidate, or when all failed.
+        failures: held-out questions that failed before and after. They count as not right, and the same run in its
+            folder asks them again.
         lm_calls: made in all, by what they were for. Replies from DSPy's cache are not counted.
-        notes: what a reader of the result should know.
+        note: what the intervals are over.
+        notes: what else a reader of the result should know.
     """
 
     SHOWN: ClassVar[str] = (
-        "predictors metric seed improved before after change verdict estimate lm_calls notes"
+        "predictors metric seed improved before after change verdict failures estimate lm_calls note notes"
     )
 
     program: dspy.Module
@@ -62,13 +66,17 @@ class Compiled(Plain):
     predictors: Sequence[str]
     metric: str
     seed: int
+    failures: Mapping[str, int] = field(default_factory=dict)
+    note: str = ""
     notes: Sequence[str] = field(default_factory=tuple)
 
     @property
     def verdict(self) -> str:
         """In one sentence: what happened, and which program is kept."""
-        if self.change is None or self.after is None:
+        if self.after is None:
             return "There is no new program: the old one is kept."
+        if self.change is None:
+            return "Every held-out question failed, so nothing is judged: the old program is kept."
         moved = f"{self.change.difference:+.3f} [{self.change.low:+.3f}, {self.change.high:+.3f}]"
         told = f"{moved}, p {shown_p(self.change.p_value)}, {self.change.better} better, {self.change.worse} worse"
         if self.improved:
@@ -82,9 +90,17 @@ class Compiled(Plain):
             f"  before {self.before}",
             f"  after  {self.after if self.after is not None else 'no new program'}",
             self.verdict,
+            *self._failed(),
+            self.note,
             f"LM calls: {sum(self.lm_calls.values())} ({', '.join(f'{k} {v}' for k, v in self.lm_calls.items())})",
         ]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+    def _failed(self) -> list[str]:
+        if not any(self.failures.values()):
+            return []
+        told = ", ".join(f"{when} {count}" for when, count in self.failures.items())
+        return [f"failed: {told}; these questions count as not right; run the same again to ask them again"]
 
     def to_json(self) -> dict[str, Any]:
         return {"optimizer": self.estimate.optimizer, **super().to_json()}
@@ -132,7 +148,10 @@ def compile_job(job: CompileJob) -> Compiled:
             if candidate is not None:
                 store_candidate(given.folder, candidate)
         after = None if candidate is None else judged(job, candidate, "after")
-    change = after.compared_with(before, level=given.level) if after is not None else None
+    judged_on = [place for place, row in enumerate(before.rows) if not row["error"]]
+    change = None
+    if after is not None and judged_on:
+        change = after.chosen(judged_on).compared_with(before.chosen(judged_on), level=given.level)
     improved = change is not None and change.improved
     compiled = Compiled(
         program=candidate if improved and candidate is not None else job.program,
@@ -146,6 +165,11 @@ def compile_job(job: CompileJob) -> Compiled:
         predictors=tuple(job.names),
         metric=metric_name(job.metric),
         seed=given.seed,
+        failures={
+            "before": len(before.failures),
+            **({} if after is None else {"after": len(after.failures)}),
+        },
+        note=told_groups(len(before.rows), before.groups),
         notes=tuple(job.notes),
     )
     finish(given.folder, compiled.program, compiled.to_json())

@@ -69,7 +69,7 @@ def estimated(job: CompileJob) -> Estimate:
     """What the job may take. Raises `ConfigError` when its budget does not suffice."""
     share, learned, held = job.share, job.a_question, job.a_held_question
     turns, plan = fitting_turns(job, share) if job.arguments.alternate else (1, job.plan(share))
-    measuring = turns * runs_of_measuring(job) + len(job.division.val) if job.arguments.alternate else 0
+    measuring = turns * runs_of_measuring(job) + len(job.turn) if job.arguments.alternate else 0
     optimizing = plan.calls(learned.most)
     parts: dict[str, int | None] = {
         "judging before": job.judging,

@@ -42,15 +42,17 @@ class CompileJob:
         found = entry_of(arguments.optimizer)
         # A ready-made optimizer gets the data that its name would get.
         self.optimizer = found[0] if found and isinstance(arguments.optimizer, str) else arguments.optimizer
+        chooses = found is None or found[1].chooses
         self.division = divide(
             trainset,
             arguments.valset,
             arguments.heldout,
-            chooses=arguments.alternate or found is None or found[1].chooses,
+            chooses=arguments.alternate or chooses,
+            turns=arguments.alternate and chooses,
             by=arguments.by,
             seed=arguments.seed,
         )
-        check_devset([*self.division.train, *self.division.val, *self.division.held], [metric])
+        check_devset([*self.learned, *self.division.held], [metric])
         self.cap = Cap(arguments.budget)
         self.calls: dict[str, int] = {}
         self.notes: list[str] = list(self.division.notes)
@@ -59,10 +61,20 @@ class CompileJob:
 
             settings_of(program)  # raises for a program without thresholds
 
+    @property
+    def learned(self) -> list[dspy.Example]:
+        """All questions but the held-out ones."""
+        return [*self.division.train, *self.division.val, *self.division.turn]
+
+    @property
+    def turn(self) -> list[dspy.Example]:
+        """Those that a turn's prompts are judged by: none that the optimizer has seen."""
+        return self.division.turn or self.division.val
+
     @cached_property
     def a_question(self) -> AQuestion:
         """What a question takes of those that are learned from: the optimizer is sized by them alone."""
-        return run_dry(self.program, [*self.division.train, *self.division.val])
+        return run_dry(self.program, self.learned)
 
     @cached_property
     def a_held_question(self) -> AQuestion:

@@ -1,4 +1,4 @@
-"""Asking a program the held-out questions, and those that candidates are chosen by."""
+"""Asking a program the held-out questions, and those that turns are judged by."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ def judged(job: CompileJob, program: dspy.Module, when: str) -> Evaluation:
     return found
 
 
-def choosing_score(job: CompileJob, program: dspy.Module) -> float:
-    """Mean quality on the examples to choose by, kept nowhere. Raises `BudgetSpentError` when calls were refused."""
+def turn_score(job: CompileJob, program: dspy.Module) -> float:
+    """Mean quality on the examples to judge turns by, kept nowhere.
+
+    Raises:
+        BudgetSpentError: calls were refused.
+    """
     given = job.arguments
     with job.counting("choosing"):
-        found = evaluate(
-            program, job.division.val, job.metric, threads=given.threads, progress=given.progress
-        )
+        found = evaluate(program, job.turn, job.metric, threads=given.threads, progress=given.progress)
     return found.score

@@ -13,13 +13,14 @@ from crag_dspy.optimize.questions.groups import By, groups_of, question_of
 
 HELD_OUT = 0.4  # of the examples, when none are given to be judged on
 
-_PARTS = {"train": "to learn from", "val": "to choose by", "held": "held out"}
+_PARTS = {"train": "to learn from", "val": "to choose by", "turn": "to judge turns by", "held": "held out"}
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
     """No question is in two of these, and none twice in one.
 
+    turn: by which a turn is judged, where `val` chose what it made.
     notes: what a reader of a result should know: repeated questions, and documents that are in several parts.
     """
 
@@ -27,10 +28,12 @@ class Division:
     val: list[dspy.Example]
     held: list[dspy.Example]
     notes: list[str] = field(default_factory=list)
+    turn: list[dspy.Example] = field(default_factory=list)
 
     @property
     def sizes(self) -> dict[str, int]:
-        return {told: len(getattr(self, name)) for name, told in _PARTS.items()}
+        found = {told: len(getattr(self, name)) for name, told in _PARTS.items()}
+        return found if self.turn else {told: n for told, n in found.items() if told != _PARTS["turn"]}
 
 
 def divide(
@@ -39,6 +42,7 @@ def divide(
     heldout: Sequence[dspy.Example] | None = None,
     *,
     chooses: bool = True,
+    turns: bool = False,
     by: By | None = None,
     seed: int = 0,
 ) -> Division:
@@ -49,6 +53,7 @@ def divide(
 
     Args:
         chooses: whether examples to choose by are needed at all.
+        turns: whether others are needed to judge turns by.
         by: what tells documents apart; see `groups_of`.
         seed: of the division.
 
@@ -70,9 +75,8 @@ def divide(
         if examples is not None
     }
     _check_apart(given)
-    shares = {"train": 1.0}
-    if chooses and valset is None:
-        shares = {"train": 0.5, "val": 0.5}
+    needed = ["train", *(["val"] if chooses and valset is None else []), *(["turn"] if turns else [])]
+    shares = dict.fromkeys(needed, 1 / len(needed))
     if heldout is None:
         shares = {name: share * (1 - HELD_OUT) for name, share in shares.items()} | {"held": HELD_OUT}
     examples = given.pop("train")
@@ -83,7 +87,7 @@ def divide(
     parts = {**_dealt(examples, shares, by, seed, notes), **given}
     if given:
         _note_shared_documents(parts, by, notes)
-    return Division(parts["train"], parts.get("val", []), parts["held"], notes)
+    return Division(parts["train"], parts.get("val", []), parts["held"], notes, parts.get("turn", []))
 
 
 def _dealt(

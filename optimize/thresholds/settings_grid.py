@@ -8,13 +8,14 @@ later.
     print(found)
 
 The best of several cells flatters itself, as the best of all thresholds does. So each cell has its interval, and the
-choice among them is cross-validated: cell and thresholds are chosen on all folds but one, and judged on that one.
+choice among them is cross-validated: cell and thresholds are chosen on all folds but one, and judged on that one. So
+judged, it takes the place of the settings there are only if it is better beyond noise, as in `search_thresholds`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -74,15 +75,16 @@ class Grid(Plain):
     """`cells[i][j]` is at `rows[i]` of the first setting and `columns[j]` of the second; None where lower > upper.
 
     Attributes:
-        program: a copy of the program with the best cell's settings, and the grader they were tried on.
+        program: a copy of the program with the settings that are kept, and the grader they were tried on.
+        candidate: a copy with the best cell's settings in either case.
         cross_validated: what the best cell of such a grid is worth on new questions; None for fewer than two.
-        change: the same against the cell of the program's own settings; None where that is no cell.
+        change: the same against the program's own settings; None where no cell answers as these do.
         runs: of the program, now or before; `runs_now` of them now, and `failures` of them failed.
         note: what the intervals are over.
     """
 
     SHOWN: ClassVar[str] = (
-        "names rows columns cells cross_validated change metric runs runs_now failures note"
+        "names rows columns cells cross_validated change improved verdict metric runs runs_now failures note"
     )
 
     names: tuple[str, str]
@@ -90,6 +92,7 @@ class Grid(Plain):
     columns: list[Any]
     cells: list[list[Cell | None]]
     program: dspy.Module
+    candidate: dspy.Module
     best: tuple[Any, Any]
     cross_validated: MeanInterval | None
     change: PairedDifference | None
@@ -98,6 +101,24 @@ class Grid(Plain):
     runs_now: int
     failures: int = 0
     note: str = ""
+
+    @property
+    def improved(self) -> bool:
+        """Whether the best cell is better beyond noise on questions that did not choose it. Never where runs failed."""
+        return self.change is not None and self.change.improved and not self.failures
+
+    @property
+    def verdict(self) -> str:
+        """In one sentence: which settings are kept, and why."""
+        change = self.change
+        if change is None:
+            return "The program's own settings are no cell, so nothing is compared with them: they are kept."
+        if self.failures:
+            return f"{self.failures} runs failed, so nothing is judged yet: the old settings are kept. Run it again."
+        told = f"{change}, p {shown_p(change.p_value)}, on questions that did not choose it"
+        if self.improved:
+            return f"The best cell is better beyond noise ({told}): it is kept."
+        return f"The best cell is not better beyond noise ({told}; {told_power(change)}): the old settings are kept."
 
     def to_json(self) -> dict[str, Any]:
         settings = settings_of(self.program)
@@ -122,12 +143,8 @@ class Grid(Plain):
             lines.append(
                 f"cross-validated {self.cross_validated}: what to expect of the best on new questions"
             )
-        if self.change is not None:
-            better = "better beyond noise" if self.change.improved else "not better beyond noise"
-            power = "" if self.change.improved else f"; {told_power(self.change)}"
-            told = f"{self.change}, p {shown_p(self.change.p_value)}"
-            lines.append(f"against the settings it had, cross-validated: {told}: {better}{power}")
         runs = f"runs of the program: {self.runs} ({self.runs_now} now), failed {self.failures}"
+        lines.append(self.verdict)
         return "\n".join([*lines, self.note, runs])
 
 
@@ -163,8 +180,9 @@ def grid(
         by: what tells which questions belong together, see `groups_of`.
 
     Returns:
-        All cells, and a copy of the program with the best one's settings. Of equal cells that of the program's own
-        settings is best, then the one with fewer searches, then the first.
+        All cells, and copies of the program with the best one's settings and with those that are kept: its own, unless
+        the best cell is better beyond noise on questions that did not choose it. Of equal cells its own is best, then
+        the one with fewer searches, then the first.
 
     Raises:
         ConfigError: an unknown setting or a value out of range; before any run.
@@ -224,17 +242,22 @@ def grid(
             len(devset), choose, worth, groups=groups, folds=folds, repeats=_repeats(cells, folds), seed=seed
         )
         held_out = mean_interval(fitted.values, groups)
-        if own in cells:
-            before = worth((own, cells[own].standing), everyone)
+        answering = collected.get(_folder_name(dict(zip(axes, own, strict=True))))
+        if answering is not None:
+            present = _CellOutcomes.of(program, answering, prices, tuned=False)
+            before = present.worth(present.standing, everyone)
             change = paired_difference(before, fitted.values, groups, seed=seed)
     shown = {pair: cell.cell(everyone, groups) for pair, cell in cells.items()}
-    settings_of(variants[best]).update({"upper": cuts.upper, "lower": cuts.lower, **tuned_on(program)})
-    return Grid(
+    known, kept = tuned_on(program), program.deepcopy()
+    settings_of(variants[best]).update({"upper": cuts.upper, "lower": cuts.lower, **known})
+    settings_of(kept).update(known)
+    found = Grid(
         names=(first, second),
         rows=list(axes[first]),
         columns=list(axes[second]),
         cells=[[shown.get((a, b)) for b in axes[second]] for a in axes[first]],
-        program=variants[best],
+        program=kept,
+        candidate=variants[best],
         best=best,
         cross_validated=held_out,
         change=change,
@@ -244,6 +267,7 @@ def grid(
         failures=sum(len(outcomes.failures()) for outcomes in collected.values()),
         note=told_groups(len(devset), groups),
     )
+    return replace(found, program=found.candidate) if found.improved else found
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.passages import Passage
-from crag_dspy.refine import STRIP_MODES, decompose, select, strips_of, with_header
+from crag_dspy.refine import STRIP_MODES, decompose, select, shown_of, strips_of, with_header
 
 # Any code point, with what segmenters stumble over made likely.
 pieces = st.one_of(
@@ -122,9 +122,10 @@ def test_a_header_is_shown_once_whatever_the_line_ends() -> None:
 
 
 def test_dashes_below_a_line_with_a_bar_are_no_table() -> None:
-    assert strips("North | South\n---\nBoth are open. They were built.") == [
-        "North | South\n---\nBoth are open.",
-        "They were built.",
+    found = strips_of([Passage("North | South\n---\nBoth are open. They were built.")], "internal")
+    assert [shown_of(strip) for strip in found] == [
+        "North | South: Both are open.",
+        "North | South: They were built.",
     ]
 
 

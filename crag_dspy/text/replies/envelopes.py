@@ -28,6 +28,25 @@ _BROKEN = re.compile(
     re.S,
 )
 _OBJECT = re.compile(r"""\{\s*["'][\w -]{1,40}["']\s*:""")
+# <tool_call>{...}</tool_call>, <function=search>..., <search>...</search>; Mistral's mark of a call has no end.
+_TAG = re.compile(
+    r"^[ \t]{0,9}<(tool_calls?|tool_use|tool|functions?|function_call|invoke|parameter|search|search_query|query)\b"
+    r"[^<>\n]{0,99}>"
+    r"(.*?)(?:</\1>|\Z)|^[ \t]{0,9}\[TOOL_CALLS\](.*)",
+    re.I | re.S | re.M,
+)
+# The steps of an agent: "Thought: ...", "Action: search", "Action Input: ...". Its input is the text.
+_STEP = re.compile(r"^[ \t*#]{0,9}(?:thought|action|observation|final answer)[ \t*]{0,9}[:：]", re.I | re.M)
+_STEP_INPUT = re.compile(r"^[ \t*#]{0,9}action[ _]input[ \t*]{0,9}[:：][ \t*]{0,9}", re.I | re.M)
+_ACTION = re.compile(r"^[ \t*#]{0,9}action[ \t*]{0,9}[:：][ \t*]{0,9}(.*)", re.I | re.M)
+# A call of a function that searches: search("..."), web_search(query="...", k=3), ReAct's search[...].
+_CALL = re.compile(
+    r"(?:[a-z_.]{0,40}(?:search|query|google|lookup|retrieve)[a-z_]{0,40})(?:\((.*)\)|\[(.*)\]);?",
+    re.I | re.S,
+)
+_ARGUMENT = re.compile(
+    rf"\s{{0,9}}(?:(?:{'|'.join(_FIELDS)})\s{{0,9}}=\s{{0,9}})?(?:([\"'])(.*?)\1\s{{0,9}}(?:,|\Z))?", re.S
+)
 _LABEL = re.compile(
     r"""[\s*_#>]*(?:
         (?:sure|here\ is|here's|here\ are|this\
@@ -62,7 +81,7 @@ def unwrapped(said: Any) -> str:
     text = _without_controls(reply_text(said)).strip()
     for _ in range(_DEEPEST):  # a fence around JSON around quotes is common
         peeled = text
-        for peel in (_out_of_fence, _out_of_json, _without_label, _first_paragraph, _without_quotes):
+        for peel in _PEELS:
             peeled = _without_controls(peel(peeled)).strip()
         if peeled == text:
             break
@@ -82,6 +101,34 @@ def _without_controls(text: str) -> str:
 def _out_of_fence(text: str) -> str:
     match = _FENCE.search(text)
     return match[1] if match else text
+
+
+def _out_of_tag(text: str) -> str:
+    match = _TAG.search(text)
+    return text if match is None else match[2] if match[1] else match[3]
+
+
+def _out_of_steps(text: str) -> str:
+    """The input of an agent's action; "" for an action without one."""
+    action = _ACTION.search(text)
+    if action is None:
+        return text
+    given = _STEP_INPUT.search(text)
+    if given is None:
+        return action[1] if _CALL.fullmatch(action[1].strip()) else ""
+    after = _STEP.search(text, given.end())
+    return text[given.end() : after.start() if after else len(text)]
+
+
+def _out_of_call(text: str) -> str:
+    call = _CALL.fullmatch(text)
+    if call is None:
+        return text
+    inside = call[1] if call[1] is not None else call[2]
+    argument = _ARGUMENT.match(inside)
+    if argument is None:
+        return inside
+    return argument[2] if argument[1] else inside[argument.end() :]
 
 
 def _out_of_json(text: str) -> str:
@@ -135,3 +182,15 @@ def _without_quotes(text: str) -> str:
             return text
         text = inside.strip()
     return text.strip('"') if text.count('"') == 1 else text
+
+
+_PEELS = (
+    _out_of_fence,
+    _out_of_tag,
+    _out_of_steps,
+    _out_of_json,
+    _out_of_call,
+    _without_label,
+    _first_paragraph,
+    _without_quotes,
+)

@@ -60,12 +60,13 @@ _LEAD = (
 )
 _SOME = r"(?:[\w'-]+ ){0,6}?"  # a few words, as few as will do
 _REFUSALS = (
-    # "Unknown": the whole clause.
+    # "Unknown": the whole clause. So is a bare "None": that it is the true answer is rare, and a metric whose gold
+    # it is takes it. A bare "no" or "nothing" answers.
     r"^(?:unknown|unclear|unanswerable|unspecified|unsure|no answer|no idea|no information|n/a"
     r"|(?:(?:i'm|i am|we are) )?not (?:enough information|sufficient information|sure|certain)"
     r"|insufficient (?:information|context|evidence)"
     r"|(?:no (?:answer|information|evidence|data|details?)|none) (?:is |was )?(?:found|available|given|provided|stated)"
-    r"|未知|不详|不詳|无答案|没有答案|不明|不明です)$",
+    r"|none|null|nil|未知|不详|不詳|无|無|无答案|没有答案|不明|不明です|なし)$",
     # "I cannot answer this question."
     rf"{_LEAD}(?:i|we) (?:(?:do|did|could|can|would|am|are|was|were){_NOT}|cannot|can't)(?: \w+ly)? "
     rf"(?:able to|sure|certain|aware|see any|be sure|be certain|{_FIND}|{_HAVE})\b",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from command_line import run_command
 
+from crag_dspy.commands.status import OK, SOME_FAILED
 from crag_dspy.errors import BudgetSpentError, ConfigError, StateError
 
 CONFIG = """
@@ -78,6 +79,17 @@ def test_it_compiles_and_says_what_it_kept(command: Any, capsys: Any, tmp_path: 
     assert "Bootstrapped" not in said.out  # what DSPy prints is progress
     assert json.loads((tmp_path / "crag.json").read_text())["generate"]["demos"] == []
     assert (tmp_path / "runs" / "compile" / "report.html").exists()
+
+
+def test_failed_questions_are_counted_and_end_with_another_status(command: Any, capsys: Any) -> None:
+    lm = sys.modules["capitals_parts"].lm  # type: ignore[attr-defined]
+    lm.engine.raises = {0: ConnectionError("refused")}
+    assert run_command("compile", *COMPILE) == SOME_FAILED
+    told = capsys.readouterr().out
+    assert "failed: before 1" in told
+    assert "intervals are over" in told
+    assert run_command("compile", *COMPILE) == OK
+    assert "failed:" not in capsys.readouterr().out
 
 
 def test_a_dry_run_calls_nothing_and_leaves_nothing(command: Any, capsys: Any, tmp_path: Path) -> None:

@@ -86,6 +86,31 @@ def test_a_source_that_cannot_be_read_leaves_no_index(tmp_path: Path) -> None:
     assert not (tmp_path / "index").exists()
 
 
+def test_what_cannot_be_read_is_listed_at_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others are indexed, the status says so, and nothing is pruned that may only be unreadable today."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.txt").write_text("Text of a.", encoding="utf-8")
+    (docs / "b.txt").write_text("Text of b.", encoding="utf-8")
+    assert run(docs, "--out", tmp_path / "index", "--embedder", "none") == 0
+    (docs / "b.txt").write_bytes(b"\x89PNG\x00\xff")
+    (docs / "c.jsonl").write_text('{"text": "Text of c."}\n{"text": 5}\n', encoding="utf-8")
+    capsys.readouterr()
+    assert run(docs, "--out", tmp_path / "index", "--prune", "--json") == 1
+    said = capsys.readouterr()
+    summary = json.loads(said.out)
+    assert (summary["added"], summary["unchanged"], summary["removed"]) == (1, 1, 0)
+    assert [Path(message.split(":")[0]).name for message in summary["refused"]] == ["b.txt", "c.jsonl line 2"]
+    assert "nothing is removed" in said.err
+    assert "could not be read, left out (2):" in caplog.text
+    run(docs, "--out", tmp_path / "index")
+    assert "; 2 could not be read" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match=r"b\.txt"):
+        run(docs, "--out", tmp_path / "index", "--strict")
+
+
 def test_other_settings_than_those_of_the_index_are_refused(source: Path, tmp_path: Path) -> None:
     run(source, "--out", tmp_path / "words", "--embedder", "none")
     with pytest.raises(IndexMismatchError, match="--chunk-words 200, not 10"):

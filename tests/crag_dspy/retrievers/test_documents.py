@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.files.met import Met
 from crag_dspy.passages import Passage
-from crag_dspy.retrievers.documents import as_document, count_documents, given_documents, read_documents
+from crag_dspy.retrievers.documents import (
+    as_document,
+    check_source,
+    count_documents,
+    given_documents,
+    read_documents,
+)
 
 
 def write_lines(path: Path, *lines: Any) -> Path:
@@ -71,37 +78,98 @@ def test_a_line_that_cannot_be_read_is_named(tmp_path: Path, line: str, message:
         count_documents(source)
 
 
-def test_text_that_is_not_utf8_is_named(tmp_path: Path) -> None:
-    (tmp_path / "kb.jsonl").write_bytes(b'{"text": "fine"}\n{"text": "caf\xe9"}\n')
-    with pytest.raises(ConfigError, match=r"line 2: not UTF-8"):
+def test_one_line_that_is_not_utf8_changes_nothing_for_the_others(tmp_path: Path) -> None:
+    lines = ['{"text": "Noël"}', '{"text": "Café"}', '{"text": "Été"}']
+    raw = [line.encode() for line in lines] + [lines[1].encode("latin-1")]
+    (tmp_path / "kb.jsonl").write_bytes(b"\n".join(raw))
+    with pytest.raises(ConfigError, match=r"line 4: not UTF-8 \(byte 13\)"):
         read(tmp_path / "kb.jsonl")
+    met = Met()
+    assert [document.text for document, _ in read_documents(tmp_path, met)] == ["Noël", "Café", "Été"]
+    assert len(met.refused) == 1
+
+
+@pytest.mark.parametrize("encoding", ["gb18030", "utf-16", "utf-8-sig"])
+@pytest.mark.parametrize("name", ["kb.jsonl", "kb.csv", "a.md", "a.html"])
+def test_what_is_not_utf8_is_recognised_and_told(tmp_path: Path, name: str, encoding: str) -> None:
+    if name == "a.html":
+        pytest.importorskip("markdownify", reason="needs the `files` extra")
+    said = "武汉长江大桥建成于一九五七年，全长一千六百七十米，是长江上的第一座大桥。"
+    text = {
+        "kb.jsonl": json.dumps({"text": said}, ensure_ascii=False) + "\n",
+        "kb.csv": f"id,text\na,{said}\n",
+        "a.md": said,
+        "a.html": f"<p>{said}</p>",
+    }[name]
+    (tmp_path / name).write_bytes(text.encode(encoding))
+    met = Met()
+    assert [document.text.strip() for document, _ in read_documents(tmp_path, met)] == [said]
+    assert met.encodings == ({} if encoding == "utf-8-sig" else {encoding: [name]})
+    assert len(met.warnings()) == len(met.encodings)
 
 
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        ("长江大桥建成于1957年。".encode("gbk"), "perhaps GBK: iconv -f GB18030"),
-        ("Hello".encode("utf-16"), "but UTF-16: iconv -f UTF-16"),
-        ("Ein Café".encode("latin-1"), "byte 7.: convert the file"),
         (b"%PDF-1.4 all of it ASCII", "a PDF, whatever its name says"),
+        ("一座桥。".encode() * 50 + b"\xff", r"not UTF-8 \(byte 600\)"),
+        (b"\x89PNG\r\n\x00\x1a\xff\xd8", "not UTF-8 .* not recognised"),
     ],
 )
-def test_what_is_no_utf8_text_is_named_for_what_it_seems(tmp_path: Path, raw: bytes, message: str) -> None:
+def test_what_is_no_text_is_named_for_what_it_seems(tmp_path: Path, raw: bytes, message: str) -> None:
     (tmp_path / "a.txt").write_bytes(raw)
     with pytest.raises(ConfigError, match=rf"a\.txt.*{message}"):
         read(tmp_path)
 
 
+def test_what_cannot_be_read_is_told_at_the_end_and_costs_itself_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_lines(
+        tmp_path / "kb.jsonl", {"id": "a", "text": "A."}, "{", {"id": "b"}, {"id": "a", "text": "Another."}
+    )
+    (tmp_path / "plans.csv").write_text("id,text\nc,C.\n,\nd,\n", encoding="utf-8")
+    (tmp_path / "quotes.csv").write_text('a,b\n"open,1\n', encoding="utf-8")
+    (tmp_path / "report.pdf").write_bytes(b"%PDF-1.4\nnothing")
+    (tmp_path / "letter.docx").write_bytes(b"PK\x03\x04 cut")
+    (tmp_path / "z.txt").write_text("Z.", encoding="utf-8")
+    met = Met()
+    assert [document.id for document, _ in read_documents(tmp_path, met)] == ["a", "c", "z.txt"]
+    assert [message.removeprefix(f"{tmp_path}/").split(":")[0] for message in met.refused] == [
+        "kb.jsonl line 2",
+        "kb.jsonl line 3",
+        "kb.jsonl line 4",
+        "letter.docx",
+        "plans.csv line 4",
+        "quotes.csv",
+        "report.pdf",
+    ]
+    caplog.clear()
+    met.tell()
+    assert len(caplog.records) == 1
+    assert "could not be read, left out (7):" in caplog.text
+
+
+def test_a_source_of_which_nothing_can_be_read_is_an_error(tmp_path: Path) -> None:
+    source = write_lines(tmp_path / "kb.jsonl", "{", "[")
+    with pytest.raises(ConfigError, match=r"nothing of it can be read:\ncould not be read, left out \(2\)"):
+        check_source(source)
+    write_lines(source, "{", {"text": "A."})
+    assert check_source(source) == 1
+    with pytest.raises(ConfigError, match="line 1"):
+        check_source(source, strict=True)
+
+
 def test_files_of_other_kinds_are_counted_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    for name in ("a.pdf", "b.PDF", "c.docx", "README"):
-        (tmp_path / name).write_bytes(b"%PDF-")
-    with pytest.raises(ConfigError, match=r"there are \.pdf \(2\).*extract their text first"):
+    for name in ("a.xls", "b.XLS", "c.pptx", "README"):
+        (tmp_path / name).write_bytes(b"PK")
+    with pytest.raises(ConfigError, match=r"there are \.xls \(2\).*extract their text first"):
         read(tmp_path)
     (tmp_path / "d.txt").write_text("Text.", encoding="utf-8")
     with caplog.at_level(logging.WARNING):
         assert count_documents(tmp_path) == len(read(tmp_path)) == 1
     assert len(caplog.records) == 1
-    assert "files of other kinds are left out: .pdf (2)" in caplog.text
+    assert "files of other kinds are left out: .xls (2)" in caplog.text
 
 
 def test_a_folder_is_read_recursively_with_paths_as_ids(tmp_path: Path) -> None:
@@ -111,9 +179,11 @@ def test_a_folder_is_read_recursively_with_paths_as_ids(tmp_path: Path) -> None:
     (tmp_path / "guide" / "use.md").write_text("Intro\n\n# How to use it #\n\nLike this.", encoding="utf-8")
     (tmp_path / "notes.TXT").write_text("\ufeffPlain notes.", encoding="utf-8")
     (tmp_path / "picture.png").write_bytes(b"\x89PNG")
+    (tmp_path / "front.md").write_text("---\ntitle: 'Ports'\n---\n# Other\n", encoding="utf-8")
     (tmp_path / ".git" / "hidden.md").write_text("no", encoding="utf-8")
     found = {document.id: (document.title, document.text[:5]) for document in read(tmp_path)}
     assert found == {
+        "front.md": ("Ports", "---\nt"),
         "guide/setup.md": ("setup", "```\n#"),
         "guide/use.md": ("How to use it", "Intro"),
         "notes.TXT": ("notes", "Plain"),
@@ -128,9 +198,9 @@ def test_an_empty_text_file_is_left_out_and_said_so(tmp_path: Path, caplog: pyte
     assert "a.txt" in caplog.text
 
 
-@pytest.mark.parametrize("name", ["missing.jsonl", "table.csv", "empty-folder"])
+@pytest.mark.parametrize("name", ["missing.jsonl", "table.xlsx", "empty-folder"])
 def test_a_source_with_nothing_to_read_is_an_error(tmp_path: Path, name: str) -> None:
-    (tmp_path / "table.csv").write_text("a,b", encoding="utf-8")
+    (tmp_path / "table.xlsx").write_text("a,b", encoding="utf-8")
     (tmp_path / "empty-folder").mkdir()
     with pytest.raises(ConfigError, match=name):
         read(tmp_path / name)

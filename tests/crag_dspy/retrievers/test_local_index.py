@@ -467,17 +467,19 @@ def test_an_index_is_built_from_a_file_and_updated_by_building_again(tmp_path: P
     assert [passage.text for passage in again("opened", 5)] == ["It opened on 4 March 1890."]
 
 
-def test_a_line_that_cannot_be_read_leaves_everything_as_it_was(tmp_path: Path) -> None:
+def test_a_line_that_cannot_be_read_leaves_everything_as_it_was_or_costs_itself_only(tmp_path: Path) -> None:
     source = tmp_path / "kb.jsonl"
     source.write_text('{"id": "new", "text": "New."}\n{"id": "bad"}\n', encoding="utf-8")
     with pytest.raises(ConfigError, match=r"kb\.jsonl line 2: field 'text'"):
-        LocalIndex.build(tmp_path / "index", source, embedder=None)
+        LocalIndex.build(tmp_path / "index", source, embedder=None, strict=True)
     assert not (tmp_path / "index").exists()
     index = LocalIndex.create(tmp_path / "index", embedder=None)
     index.add(DOCUMENTS)
     with pytest.raises(ConfigError, match="line 2"):
-        index.add_from(source)
+        index.add_from(source, strict=True)
     assert len(index) == 4
+    imported = index.add_from(source)
+    assert (imported.added, len(imported.refused), len(index)) == (1, 1, 5)
 
 
 def test_an_interrupted_import_leaves_whole_documents_and_goes_on(

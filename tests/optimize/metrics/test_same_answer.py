@@ -2,11 +2,13 @@
 
 The hundred pairs in `same_answer_pairs.jsonl` were labelled by hand before the rules were written, as a careful person
 would judge who knows the question. The first version of the rules agreed with 83 of them, and what it got wrong was
-looked at to mend it: so these are pairs that the rules know. What is left needs knowledge (鲁迅 is 周树人).
+looked at to mend it: so these are pairs that the rules know. The hundred in `same_answer_fresh_pairs.jsonl` were
+labelled later, before the rules were run on them, and no rule was changed for them: they say what to expect.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -21,34 +23,40 @@ from crag_dspy.optimize.metrics.answers import METRICS, contains_word, same_answ
 from crag_dspy.optimize.metrics.same import SameAnswer
 from crag_dspy.optimize.metrics.wordings import same_wording
 
-PAIRS = Path(__file__).with_name("same_answer_pairs.jsonl")
+KNOWN = Path(__file__).with_name("same_answer_pairs.jsonl")
+FRESH = Path(__file__).with_name("same_answer_fresh_pairs.jsonl")
 
 
 def example(gold: str, question: str = "What?") -> dspy.Example:
     return dspy.Example(question=question, answers=[gold]).with_inputs("question")
 
 
-def test_its_agreement_with_people_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    import json
+def agreement(metric: Any, pairs: list[Any]) -> dict[str, int]:
+    agreed = {"en": 0, "zh": 0}
+    for pair in pairs:
+        score = metric(example(pair["gold"], pair["question"]), dspy.Prediction(answer=pair["answer"]))
+        agreed[pair["lang"]] += bool(score) == pair["same"]
+    return agreed
 
-    pairs = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
+
+@pytest.mark.parametrize(("file", "least"), [(KNOWN, 90), (FRESH, 65)], ids=["known", "fresh"])
+def test_its_agreement_with_people_is_printed(
+    file: Path, least: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     assert len(pairs) == 100
-    assert {pair["lang"] for pair in pairs} == {"en", "zh"}
-    lines = []
-    for metric in (same_answer, contains_word):
-        agreed = {"en": [0, 0], "zh": [0, 0]}
-        for pair in pairs:
-            score = metric(example(pair["gold"], pair["question"]), dspy.Prediction(answer=pair["answer"]))
-            agreed[pair["lang"]][0] += bool(score) == pair["same"]
-            agreed[pair["lang"]][1] += 1
-        shown = ", ".join(f"{lang} {right} of {total}" for lang, (right, total) in agreed.items())
-        lines.append(
-            (sum(right for right, _ in agreed.values()), f"{metric.__name__} agrees with people: {shown}")
-        )
+    rules, words = agreement(same_answer, pairs), agreement(contains_word, pairs)
     with capsys.disabled():
-        print("", *(line for _, line in lines), sep="\n")  # noqa: T201 - what the test is asked to show
-    assert lines[0][0] >= 90
-    assert lines[0][0] > lines[1][0]
+        print(f"\n{file.stem}: same_answer agrees with people {rules}, contains_word {words}")  # noqa: T201 - asked for
+    assert sum(rules.values()) >= least
+    assert sum(rules.values()) > sum(words.values())
+
+
+def test_rules_that_do_not_know_say_no_rather_than_yes() -> None:
+    pairs = [json.loads(line) for line in FRESH.read_text(encoding="utf-8").splitlines()]
+    wrong = [pair for pair in pairs if not pair["same"]]
+    taken = agreement(same_answer, wrong)
+    assert sum(taken.values()) >= 0.85 * len(wrong)
 
 
 @pytest.mark.parametrize(

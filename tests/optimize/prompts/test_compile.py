@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -358,6 +359,31 @@ def test_a_language_model_that_goes_down_leaves_no_candidate(
         compiled = compiled_by("random_search", run=tmp_path / "run", options=None)
     assert compiled.after.mean == 1.0
     assert compiled.lm_calls["judging before"] == 0
+
+
+def test_questions_that_failed_before_make_no_program_better(
+    tmp_path: Path, scripted_lm: Any, lm: Any
+) -> None:
+    """Seven of eight fail before, and all are right after: the model was there again, and nothing else is better."""
+
+    def run(model: Any) -> Any:
+        with dspy.context(lm=model):
+            return compiled_by("bootstrap", run=tmp_path / "run")
+
+    refused = {n: ConnectionError("refused") for n in (0, 1, 2, 3, 5, 6, 7)}
+    compiled = run(scripted_lm(lm.engine.script, raises=refused))
+    assert compiled.failures == {"before": 7, "after": 0}
+    assert (compiled.before.mean, compiled.after.mean) == (
+        0,
+        1,
+    )  # or 1 of 8 by luck: what counts is the change
+    assert (compiled.change.n, compiled.improved) == (1, False)
+    assert "failed: before 7, after 0; these questions count as not right" in str(compiled)
+    assert "intervals are over 8 questions" in compiled.to_json()["note"]
+    again = run(lm)  # the same run asks them again
+    assert again.failures == {"before": 0, "after": 0}
+    assert again.change.n == 8
+    assert "failed:" not in str(again)
 
 
 @pytest.mark.parametrize("limit", [{"calls": 5}, {"calls": 12}, {"tokens": 1500}])
@@ -813,6 +839,67 @@ def test_a_step_of_a_turn_that_makes_it_worse_is_taken_back(tmp_path: Path, scri
     assert prompts_of(compiled.candidate) == prompts_of(program)
     assert compiled.candidate.settings.upper <= -0.2
     assert compiled.after.mean == 1.0
+
+
+def test_prompts_that_are_better_only_where_they_were_chosen_are_not_taken(
+    tmp_path: Path, scripted_lm: Any
+) -> None:
+    class Lucky:
+        """Prompts that know the questions they are chosen by, and no other."""
+
+        def compile(self, student: dspy.Module, *, trainset: Any, valset: Any) -> dspy.Module:
+            known = ", ".join(example.question for example in valset)
+            signature = student.generate.signature.with_instructions(f"Answer nothing but: {known}")
+            student.generate.signature = signature
+            return student
+
+    def reply(request: Any) -> str:
+        question = request.inputs["question"]
+        country = question.split()[-1].rstrip("?")
+        memorised = "Answer nothing but" in request.text
+        knows = request.text.count(question) > 1 if memorised else country < "J"
+        return CAPITALS[country] if knows else "no idea"
+
+    with dspy.context(lm=scripted_lm({"answer": reply, "query": "q"})):
+        compiled = compiled_by(Lucky(), crag(), alternate=True, run=tmp_path / "run")
+    first, *_ = read_rows(tmp_path / "run" / "results.jsonl")
+    assert first["prompts"] < first["before"]
+    assert compiled.candidate is None or prompts_of(compiled.candidate) == prompts_of(crag())
+    assert compiled.estimate.questions["to judge turns by"] == 4
+
+
+def test_thresholds_that_are_better_only_where_they_were_chosen_are_not_taken(
+    tmp_path: Path, scripted_lm: Any
+) -> None:
+    class Guessing:
+        """Scores without information."""
+
+        name, fingerprint = "guessing", "guessing-1"
+
+        def score(self, question: str, texts: Sequence[str]) -> list[float | None]:
+            return [random.Random(f"{question} 1").uniform(-1, 1) for _ in texts]
+
+    def web(query: str, max_results: int) -> list[Passage]:
+        return find(query, 1) if sum(map(ord, query)) % 2 else [Passage("Nothing.")]
+
+    def half(query: str, k: int) -> list[Passage]:
+        return find(query, k) if sum(map(ord, query)) % 3 else [Passage("Nothing.")]
+
+    class Same:
+        def compile(self, student: dspy.Module, *, trainset: Any) -> dspy.Module:
+            return student
+
+    def reply(request: Any) -> str:
+        city = CAPITALS[request.inputs["question"].split()[-1].rstrip("?")]
+        return city if city in request.text else "no idea"
+
+    program = CRAG(half, Guessing(), web, upper=0.4, lower=-0.4, strip_threshold=-1.0)
+    scripted = {"answer": reply, "query": lambda request: request.inputs["question"]}
+    with dspy.context(lm=scripted_lm(scripted)):
+        compiled = compiled_by(Same(), program, alternate=True, run=tmp_path / "run")
+    first, *_ = read_rows(tmp_path / "run" / "results.jsonl")
+    assert first["thresholds"]["value"] > first["value_before"]  # in-sample
+    assert (first["moved"], compiled.candidate) == (False, None)
 
 
 @pytest.mark.parametrize("budget", [150, 220, 330])

@@ -401,6 +401,53 @@ def test_a_comparison(lm: Any, tmp_path: Path, browser: Browser) -> None:
 
 
 @needs_chromium
+def test_questions_that_failed_are_counted_on_every_page(lm: Any, tmp_path: Path, browser: Browser) -> None:
+    def told(folder: str) -> str:
+        page = browser.open(write_report(tmp_path / folder))
+        found = str(page.run("document.getElementById('failures')?.textContent ?? ''"))
+        assert page.errors == []
+        return found
+
+    def run() -> None:
+        with dspy.context(lm=lm):
+            options: dict[str, Any] = {"threads": 1, "progress": False}
+            evaluate(program(), devset(9), contains_word, run=tmp_path / "evaluated", **options)
+            systems = {"RAG": RAG(find, k=2), "constructor": program()}
+            compare(systems, devset(9), contains_word, run=tmp_path / "compared", **options)
+            compile_program(program(), devset(), contains_word, run=tmp_path / "compiled", **options)
+
+    engine, down = lm.engine, ConnectionError("<b>unplugged</b>")
+    answer = engine.script["answer"]
+    engine.script["answer"] = lambda request: (
+        answer(request) if "town 4 " not in request.text else _raise(down)
+    )
+    engine.raises = {0: down}
+    run()
+    assert "Failed: answer 2. These questions count as not right" in told("evaluated")
+    assert "<b>unplugged</b>" in told("evaluated")
+    assert "Failed: RAG 1, constructor 1." in told("compared")
+    page = browser.open(tmp_path / "compared" / "report.html")
+    rows = page.run(
+        "[...document.querySelectorAll('#systems tbody tr')].map((row) => row.lastChild.textContent)"
+    )
+    assert rows == ["1", "1"]
+    engine.raises, engine.script["answer"] = {}, answer
+    run()
+    assert (told("evaluated"), told("compared"), told("compiled")) == ("", "", "")
+
+
+def _raise(error: Exception) -> Any:
+    raise error
+
+
+@needs_chromium
+def test_a_search_whose_runs_failed_judges_nothing(searched: Any, lm: Any, browser: Browser) -> None:
+    lm.engine.raises = {3: ConnectionError("unplugged")}
+    page = browser.open(write_report(searched()))
+    assert "runs failed, so nothing is judged yet" in page.run("document.getElementById('kept').textContent")
+
+
+@needs_chromium
 def test_a_search_that_was_interrupted_is_shown_as_far_as_it_came(searched: Any, browser: Browser) -> None:
     folder = searched()
     (folder / "metrics.json").unlink()

@@ -14,6 +14,8 @@ from crag_dspy import RAG, NoRetrieval
 from crag_dspy.errors import BudgetSpentError, OutageError, SearchQuotaError
 from crag_dspy.optimize.comparison.comparing import compare
 from crag_dspy.optimize.metrics.answers import contains_word
+from crag_dspy.optimize.metrics.same import SameAnswer
+from crag_dspy.optimize.prompts.compiling import compile_program
 from crag_dspy.optimize.runs.cap import Cap, capped
 from crag_dspy.optimize.runs.evaluation import evaluate
 from crag_dspy.optimize.runs.failing import InARow, failure_in
@@ -92,6 +94,78 @@ def test_thresholds_on_a_closed_port_and_then_on_the_open_one(
     assert (after.failures(), after.warnings(), after.runs_now) == ([], {}, 18)
     assert after.qualities() == never.qualities()
     assert after.scores == never.scores
+
+
+def test_compiling_on_a_closed_port_and_then_on_the_open_one(
+    capitals_program: Any, capitals_devset: Any, model_server: Any, tmp_path: Path
+) -> None:
+    asked = [*capitals_devset, NOWHERE]
+    learned = [example.copy(question=f"{example.question} Say it.") for example in capitals_devset]
+
+    def run(folder: str) -> Any:
+        options = {"predictors": ["generate"], "heldout": asked, "run": tmp_path / folder, "threads": 1}
+        return compile_program(capitals_program(), learned, contains_word, optimizer="bootstrap", **options)
+
+    with dspy.context(lm=model_server.lm()):
+        with pytest.raises(OutageError, match="5 questions in a row failed"):
+            run("outage")
+        assert not (tmp_path / "outage" / "candidate.json").exists()
+        assert not (tmp_path / "outage" / "program.json").exists()
+        model_server.open()
+        after, never = run("outage"), run("never")
+    assert after.failures == never.failures == dict.fromkeys(after.failures, 0)
+    assert (after.before, after.after, after.change) == (never.before, never.after, never.change)
+    for name in ("before", "after"):
+        assert sorted(map(str, kept(tmp_path / "outage" / name))) == sorted(
+            map(str, kept(tmp_path / "never" / name))
+        )
+
+
+def test_a_judge_that_is_down_is_a_failure_of_the_question_and_asked_again(
+    capitals_program: Any,
+    capitals_devset: Any,
+    capitals_script: Any,
+    model_server: Any,
+    scripted_lm: Any,
+    tmp_path: Path,
+) -> None:
+    """The program answered; what is missing is the judge's word, and no score is made up for it."""
+    judge = SameAnswer(model_server.lm(), tmp_path / "verdicts.jsonl")
+    model_server.reply = lambda messages: "[[ ## verdict ## ]]\nYes.\n\n[[ ## completed ## ]]"
+    wordy = {**capitals_script, "answer": "That one, of course."}  # rules do not know
+
+    def run(**options: Any) -> Any:
+        with dspy.context(lm=scripted_lm(wordy)):
+            return evaluate(
+                capitals_program(), capitals_devset, judge, run=tmp_path / "run", threads=1, **options
+            )
+
+    with pytest.raises(OutageError, match="5 questions in a row failed"):
+        run()
+    assert len(run(stop_after=None).failures) == 6
+    model_server.open()
+    found = run()
+    assert (found.failures, found.score) == ([], 1.0)
+
+
+def test_a_grader_that_is_down_fails_the_questions(
+    capitals_program: Any, capitals_devset: Any, capitals_script: Any, scripted_lm: Any, tmp_path: Path
+) -> None:
+    class Down:
+        name, fingerprint = "down", "down-1"
+
+        def score(self, question: str, texts: Any) -> Any:
+            raise ConnectionError("the grader's server is down")
+
+    program = capitals_program()
+    program.corrective.grade.part, working = Down(), program.corrective.grade.part
+    with dspy.context(lm=scripted_lm(capitals_script)):
+        with pytest.raises(OutageError, match="the grader's server is down"):
+            evaluate(program, capitals_devset, contains_word, threads=1)
+        found = evaluate(program, capitals_devset, contains_word, threads=1, stop_after=None)
+        assert len(found.failures) == 6
+        program.corrective.grade.part = working
+        assert evaluate(program, capitals_devset, contains_word, threads=1).failures == []
 
 
 def test_several_failures_in_a_row_end_the_evaluation_and_keep_what_was_before(

@@ -1,26 +1,25 @@
-"""A 95% interval holds the truth in about 95% of cases: of questions alone, and of questions that share documents."""
+"""A 95% interval holds the truth in about 95% of cases: of questions alone, and of questions that share documents.
+
+All draws are seeded, so nothing here passes or fails by luck: 250 of a search, 1,000 of what takes no time. The slow
+tests draw more; `python -P tests/simulated_coverage.py --trials 1000` prints the whole table.
+"""
 
 import pytest
 from simulated_coverage import ALONE, COVERED, IN_DOCUMENTS, false_gain, simulated
 
 DESIGNS = {"alone": ALONE, "in documents": IN_DOCUMENTS}
-CHEAP = {name: trial for name, trial in COVERED.items() if name != "threshold optimum"}
+DRAWS = {name: 250 if name == "threshold optimum" else 1000 for name in COVERED}
 
 
 @pytest.mark.parametrize("design", DESIGNS)
-@pytest.mark.parametrize("name", CHEAP)
+@pytest.mark.parametrize("name", COVERED)
 def test_intervals_hold_the_truth_about_as_often_as_they_say(name: str, design: str) -> None:
-    found, before = simulated(CHEAP[name], DESIGNS[design], trials=1500)
+    found, before = simulated(COVERED[name], DESIGNS[design], trials=DRAWS[name])
     assert 0.92 <= found <= 0.98
-    if design == "in documents":
-        assert before < 0.85  # single questions resampled: what this is for
-
-
-@pytest.mark.parametrize("design", DESIGNS)
-def test_the_cross_validated_interval_holds_what_the_thresholds_are_worth(design: str) -> None:
-    found, before = simulated(COVERED["threshold optimum"], DESIGNS[design], trials=60)
-    assert found >= 0.88  # of 60 trials; the slow test has enough of them for 92% to 98%
-    assert before < 0.85
+    if design == "in documents" or name == "threshold optimum":
+        assert (
+            before < 0.85
+        )  # single questions resampled, thresholds judged where they were chosen: what this is for
 
 
 @pytest.mark.parametrize("design", DESIGNS)

@@ -58,7 +58,7 @@ def test_settings_that_change_answers_are_run_each(gridded: Any, tmp_path: Path)
     assert found.cells[0][0].value == 1
     assert found.cells[1][0].value == pytest.approx(1 / 6)
     assert found.best == (-1.0, 1)  # of equal ones the first
-    assert found.program.settings.strip_threshold == -1.0
+    assert found.candidate.settings.strip_threshold == -1.0
     assert sorted(path.name for path in tmp_path.iterdir())[0] == "strip_threshold=-1.0,top_n=1"
     wider, _ = gridded({"strip_threshold": [-1.0, 0.8], "top_n": [1, 3, 5]}, run=tmp_path)
     assert wider.runs_now == 2 * 18
@@ -94,11 +94,40 @@ def test_the_choice_is_cross_validated_and_the_grader_remembered(gridded: Any, c
     assert plain["change"]["improved"] is False
     told = str(found)
     assert "cross-validated 1.000 [" in told
-    assert "against the settings it had, cross-validated: +0.000 [" in told
-    assert "not better beyond noise; 6 questions find a difference of " in told
+    assert "The best cell is not better beyond noise (+0.000 [" in told
+    assert "6 questions find a difference of " in told
+    assert "the old settings are kept." in told
     assert "as if no two were of one document" in told
     elsewhere, _ = gridded({"strip_threshold": [-0.9, 0.8], "top_n": [1, 3]})
-    assert elsewhere.change is None  # the program's own settings are no cell
+    assert elsewhere.change is None
+    assert "own settings are no cell" in elsewhere.verdict
+    assert elsewhere.program.settings.top_n == 5
+    assert elsewhere.candidate.settings.top_n == 1
+
+
+def test_what_is_kept_is_the_old_unless_the_best_cell_is_better_on_other_questions(
+    capitals_program: Any, capitals_devset: Any, capitals_script: Any, scripted_lm: Any
+) -> None:
+    axes = {"strip_threshold": [-1.0, 0.8], "top_n": [1, 5]}
+    many = [example.copy(number=n).with_inputs("question") for n in range(4) for example in capitals_devset]
+
+    def run(own: float, devset: Any) -> Any:
+        with dspy.context(lm=scripted_lm(capitals_script)):
+            program = capitals_program(strip_threshold=own)
+            return grid(program, devset, contains_word, axes, threads=1, by=lambda example: id(example))
+
+    better = run(0.8, many)  # its own cell is right in one of six, the best in all
+    assert (better.improved, better.program.settings.strip_threshold) == (True, -1.0)
+    assert "better beyond noise" in better.verdict
+    few = run(0.8, capitals_devset[:2])  # the best of two questions may be luck
+    assert few.best[0] == few.candidate.settings.strip_threshold == -1.0
+    assert (few.improved, few.program.settings.strip_threshold) == (False, 0.8)
+
+
+def test_thresholds_on_an_axis_are_compared_with_the_programs_own(gridded: Any) -> None:
+    found, _ = gridded({"upper": [-0.85, 0.9], "lower": [-0.9]})
+    assert found.change is not None  # the same runs say what the program's own thresholds are worth
+    assert found.program.settings.upper == 0.5
 
 
 def test_of_equal_cells_the_programs_own_is_best(gridded: Any) -> None:
