@@ -75,7 +75,7 @@ def test_too_few_questions_change_no_thresholds(searched: Any, capitals_program:
     assert found.program.settings.grader_fingerprint == "v1"  # these thresholds were tried on it
     plain = found.to_json()
     assert (plain["improved"], plain["change"]["improved"]) == (False, False)
-    assert plain["kept"] == {"upper": -0.95, "lower": -0.95, "evidence_threshold": -0.5, "policy": "max"}
+    assert plain["kept"] == {"upper": -0.95, "lower": -0.95, "evidence_threshold": -1.0, "policy": "max"}
     assert "Not better beyond noise (" in plain["verdict"]
     assert "6 questions find a difference of " in plain["verdict"]
     assert "as if no two were of one document" in str(found)
