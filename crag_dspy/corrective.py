@@ -20,13 +20,13 @@ from crag_dspy.flow import Call, Flow, Together, adrive, drive
 from crag_dspy.graders.adapt import as_grader
 from crag_dspy.knowledge import compose, quoted
 from crag_dspy.passages import Origin, Passage, Strip
-from crag_dspy.refine import distinct, select, strips_of, titled
+from crag_dspy.refine import distinct, select, shown_of, strips_of, titled
 from crag_dspy.retrievers.adapt import as_retriever
 from crag_dspy.settings import Settings, with_cuts
 from crag_dspy.signatures.rewrite import RewriteQuery
 from crag_dspy.state.arguments import check_choice, check_question
 from crag_dspy.state.saving import Saved
-from crag_dspy.steps import Grade, ReadOnce, Retrieve, Search, shown_of
+from crag_dspy.steps import Grade, ReadOnce, Retrieve, Search
 from crag_dspy.text.untrusted import as_asked
 from crag_dspy.trace import GRADER, MODEL, RETRIEVER, SEARCH, Trace
 from crag_dspy.usage import track_calls
