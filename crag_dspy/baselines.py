@@ -46,7 +46,7 @@ class RAG(Saved):
 
     Returns (when called with `question=`):
         A prediction with the fields of CRAG's, so that the same metrics read both; `action` is None. Nobody judges the
-        passages, so `grounded` only says that there were some and that the answer does not decline.
+        passages, so `grounded` is never True: False without passages or where the answer declines, else None.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class RAG(Saved):
             action=None,
             evidence=evidence,
             knowledge=knowledge,
-            grounded=bool(evidence) and answer is not None and not is_abstention(answer),
+            grounded=None if evidence and answer is not None and not is_abstention(answer) else False,
             queries=trace.queries,
             warnings=trace.warnings,
             trace=trace,

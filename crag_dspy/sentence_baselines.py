@@ -41,9 +41,8 @@ class BestSentences(RAG):
             BM25 from 0 up, cosines in [-1, 1], "both" in standard deviations.
 
     Returns (when called with `question=`):
-        A prediction with the fields of CRAG's; `action` is None. `evidence` are the sentences in their order, each
-        with its score. Ranking is no judgement: `grounded` only says that there were some and that the answer does not
-        decline.
+        A prediction with the fields of CRAG's; `action` is None. `evidence` are the sentences in their order. Ranking
+        is no judgement: they have no score, and `grounded` is as in `RAG`, never True.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class BestSentences(RAG):
             action=None,
             evidence=evidence,
             knowledge=knowledge,
-            grounded=bool(evidence) and answer is not None and not is_abstention(answer),
+            grounded=None if evidence and answer is not None and not is_abstention(answer) else False,
             queries=trace.queries,
             warnings=trace.warnings,
             trace=trace,

@@ -86,7 +86,7 @@ class LocalIndex(Held):
 
     A document is stored as chunks. The passage of a document that is one chunk has the document's id; the
     chunks of a longer one are `id#0`, `id#1`, ..., and their metadata says where they are (`document`,
-    `start`, `end`, in characters).
+    `start`, `end`, in characters, without the headings and table headers that a chunk begins with: see `chunks`).
     """
 
     def __init__(

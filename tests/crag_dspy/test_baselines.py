@@ -30,7 +30,7 @@ def test_rag_reads_every_passage_whole(scripted_lm: Callable[..., Any]) -> None:
     assert prediction.answer == again.answer == "1931"
     assert {strip.text for strip in prediction.evidence} == {passage.text for passage in PASSAGES}
     assert "Cats sleep when" in lm.requests[0].inputs["context"]
-    assert prediction.action is None
+    assert (prediction.action, prediction.grounded) == (None, None)  # nobody judged what was read
     assert prediction.trace.lm_calls == 1
 
 
@@ -81,4 +81,4 @@ def test_saying_that_the_evidence_is_not_there_is_not_grounded(scripted_lm: Call
     with dspy.context(lm=scripted_lm({"answer": abstention_for(QUESTION)})):
         prediction = RAG(PASSAGES, k=2)(question=QUESTION)
     assert is_abstention(prediction.answer)
-    assert not prediction.grounded
+    assert prediction.grounded is False

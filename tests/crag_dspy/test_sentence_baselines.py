@@ -41,7 +41,7 @@ def test_the_best_sentences_of_both_sources_are_kept_in_their_order(scripted_lm:
     kept = ["The Ardent Bridge is green.", "The Ardent Bridge did open to traffic in 1931."]
     assert [strip.text for strip in prediction.evidence] == kept
     assert [strip.text for strip in again.evidence] == kept
-    assert (prediction.answer, prediction.grounded, prediction.action) == ("1931", True, None)
+    assert (prediction.answer, prediction.grounded, prediction.action) == ("1931", None, None)
 
 
 def test_the_event_loop_neither_cuts_nor_ranks_nor_composes(

@@ -135,6 +135,11 @@ def test_documents_go_over_in_one_step(
     again = json.loads(capsys.readouterr().out)
     assert again["written"] == 0
     assert again["config"].endswith('mode = "bm25"')
+    (docs / "b.txt").write_bytes(b"\x89PNG\x00\xff")
+    assert move(weaviate_server, docs, *options) == 1
+    assert [message.split(": ")[0] for message in json.loads(capsys.readouterr().out)["refused"]] == [
+        str(docs / "b.txt")
+    ]
 
 
 def test_doctor_asks_the_server(
