@@ -78,6 +78,11 @@ class ReadingGrader(Protocol):
         """Whether it does: one class may hold models that can and models that cannot."""
         ...
 
+    @property
+    def evidence_threshold(self) -> float | None:
+        """Suggested for `Settings.evidence_threshold`, on the scale of `judge`; None suggests nothing."""
+        ...
+
     def read(self, passages: Sequence[tuple[str, str]]) -> list[PassageVectors]:
         """(title, text) of each passage to its vectors, in order, each with `maker`, this grader's fingerprint."""
         ...

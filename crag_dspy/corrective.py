@@ -20,13 +20,13 @@ from crag_dspy.flow import Call, Flow, Together, adrive, drive
 from crag_dspy.graders.adapt import as_grader
 from crag_dspy.knowledge import compose, quoted
 from crag_dspy.passages import Origin, Passage, Strip
-from crag_dspy.refine import distinct, select, strips_of, titled
+from crag_dspy.refine import select, shown_of, strips_of, titled
 from crag_dspy.retrievers.adapt import as_retriever
 from crag_dspy.settings import Settings, with_cuts
 from crag_dspy.signatures.rewrite import RewriteQuery
 from crag_dspy.state.arguments import check_choice, check_question
 from crag_dspy.state.saving import Saved
-from crag_dspy.steps import Grade, ReadOnce, Retrieve, Search, shown_of
+from crag_dspy.steps import Grade, ReadOnce, Retrieve, Search
 from crag_dspy.text.untrusted import as_asked
 from crag_dspy.trace import GRADER, MODEL, RETRIEVER, SEARCH, Trace
 from crag_dspy.usage import track_calls
@@ -63,7 +63,7 @@ class CorrectiveRetriever(Saved):
         self.search = Search(web) if web is not None else None
         self.rewrite = dspy.Predict(RewriteQuery)
         self.settings = Settings()
-        self.settings.update({**_suggested(judge), **with_cuts(settings)})
+        self.settings.update({**_suggested(judge, settings.get("grade_by", "auto")), **with_cuts(settings)})
 
     def forward(
         self, question: str, action: Action | str | None = None, k: int | None = None
@@ -86,7 +86,7 @@ class CorrectiveRetriever(Saved):
         if forced is not None:
             check_choice("action", forced, list(map(str, Action)))
         settings, grader = self.settings, self.grade.part
-        if settings.grade_by == "once":
+        if self.grade_by == "once":
             self._reader()  # an error before any work
         trace = Trace(question, settings.thresholds, settings.policy, grader.name, forced=forced is not None)
         if mismatch := self.grader_mismatch():
@@ -114,10 +114,8 @@ class CorrectiveRetriever(Saved):
             internal, web = yield Together(
                 self._refined(question, strips, trace), self._from_web(question, trace)
             )
-        evidence = distinct([*internal, *web])  # a page may say what a passage says
+        evidence = yield Call(self._chosen, strips=[*internal, *web], trace=trace)
         knowledge, texts = yield Call(_rendered, evidence=evidence)
-        trace.dropped += [strip for strip in web if strip not in evidence]
-        trace.kept = evidence
         return dspy.Prediction(
             action=action,
             evidence=evidence,
@@ -165,9 +163,9 @@ class CorrectiveRetriever(Saved):
         self, question: str, passages: Sequence[Passage], strips: Sequence[Strip], trace: Trace
     ) -> Flow:
         """(a score a passage, the strips): what decides, and the strips with their scores where it takes no more."""
-        if self.settings.grade_by == "once":
+        if self.grade_by == "once":
             return (yield from self._read(question, passages, strips, trace))
-        if self.settings.grade_by == "passage":
+        if self.grade_by == "passage":
             scores = yield from self._graded(question, [titled(p, p.text) for p in passages], trace)
             return scores, strips
         strips = yield from self._graded_strips(question, strips, trace)
@@ -197,13 +195,26 @@ class CorrectiveRetriever(Saved):
         """Filter strips (grading those that are not yet) and keep the best, in source order."""
         if strips and self.settings.select not in ("both", strips[0].origin):
             return list(strips)
-        by_strips = self.settings.grade_by == "strips" and any(strip.origin == "internal" for strip in strips)
-        if self.settings.grade_by != "once" and not by_strips:
+        by_strips = self.grade_by == "strips" and any(strip.origin == "internal" for strip in strips)
+        if self.grade_by != "once" and not by_strips:
             strips = yield from self._graded_strips(question, strips, trace)
         kept = select(strips, self.settings.strip_threshold, self.settings.top_n)
         chosen = {id(strip) for strip in kept}
         trace.dropped += [strip for strip in strips if id(strip) not in chosen]
         return kept
+
+    def _chosen(self, strips: Sequence[Strip], trace: Trace) -> list[Strip]:
+        """The evidence: the best of both origins, and nothing at all where even that is too weak."""
+        settings = self.settings
+        # A page may say what a passage says; and of an origin that is not selected from, everything is kept.
+        budget = settings.top_n if settings.select == "both" else len(strips)
+        evidence = select(strips, -1.0, budget)
+        trace.evidence_score = _best(strip.score for strip in evidence)
+        weak = trace.evidence_score is not None and trace.evidence_score < settings.evidence_threshold
+        trace.kept, trace.declined = ([], evidence) if weak else (evidence, [])
+        chosen = {id(strip) for strip in evidence}
+        trace.dropped += [strip for strip in strips if id(strip) not in chosen]
+        return trace.kept
 
     def _from_web(self, question: str, trace: Trace) -> Flow:
         """Rewrite, search, refine. No page at all when there is no search or it fails."""
@@ -221,7 +232,7 @@ class CorrectiveRetriever(Saved):
         trace.web_passages = pages
         origin: Origin = "web"
         strips = yield from self._cut(pages, origin)
-        if self.settings.grade_by == "once":
+        if self.grade_by == "once":
             _, strips = yield from self._read(question, pages, strips, trace)
         return (yield from self._refined(question, strips, trace))
 
@@ -242,6 +253,12 @@ class CorrectiveRetriever(Saved):
         trace.queries.append(query)
         return query
 
+    @property
+    def grade_by(self) -> str:
+        """How texts are graded: `settings.grade_by`, or what "auto" comes to with this grader."""
+        chosen: str = self.settings.grade_by
+        return chosen if chosen != "auto" else "passage" if self.read is None else "once"
+
     def _reader(self) -> ReadOnce:
         if self.read is None:
             raise ConfigError(
@@ -261,9 +278,15 @@ class CorrectiveRetriever(Saved):
         )
 
 
-def _suggested(grader: Any) -> dict[str, float]:
-    cuts = grader.thresholds if isinstance(grader, TunedGrader) else None
-    return {} if cuts is None else {"upper": cuts.upper, "lower": cuts.lower}
+def _suggested(grader: Any, grade_by: str) -> dict[str, float]:
+    """What the grader was tuned to, of the settings."""
+    found: dict[str, float] = {}
+    if isinstance(grader, TunedGrader) and (cuts := grader.thresholds) is not None:
+        found = {"upper": cuts.upper, "lower": cuts.lower}
+    if grade_by in ("auto", "once") and isinstance(grader, ReadingGrader) and grader.reads_once:
+        cut = grader.evidence_threshold
+        found |= {} if cut is None else {"evidence_threshold": cut}
+    return found
 
 
 def _read_texts(strips: Sequence[Strip]) -> list[str]:

@@ -103,6 +103,7 @@ class CRAG(Saved):
 
 def _with_usage(prediction: dspy.Prediction, usage: Any) -> dspy.Prediction:
     trace = prediction.trace
+    trace.before_answer = (trace.lm_calls, sum(trace.lm_tokens.values()))
     trace.lm_calls, trace.lm_tokens = 0, {}  # the retriever's share is part of the whole
     trace.add_usage(usage.usage_data)
     return prediction

@@ -74,9 +74,13 @@ class BestSentences(RAG):
         # Calls, as all work on text is: for long pages it takes time that an event loop does not have.
         internal = yield Call(strips_of, passages=trace.passages, origin="internal")
         web = yield Call(strips_of, passages=trace.web_passages, origin="web")
-        evidence, best = yield Call(self._best, question=question, strips=distinct([*internal, *web]))
+        strips = distinct([*internal, *web])
+        evidence, best = yield Call(self._best, question=question, strips=strips)
+        chosen = {id(strip) for strip in evidence}
+        trace.dropped = [strip for strip in strips if id(strip) not in chosen]
+        trace.evidence_score = best if strips else None
         if self.cut is not None and best < self.cut:
-            evidence = []
+            trace.declined, evidence = evidence, []
         trace.kept = evidence
         knowledge = yield Call(compose, evidence=evidence)
         answer = abstention_for(question) if self.cut is not None else None

@@ -12,7 +12,7 @@ from crag_dspy.refine import STRIP_MODES, StripMode
 from crag_dspy.state.tunable import A_DAY, TIME_LIMIT, Rule, Tunable, flag, number, one_of, text, whole
 
 NoEvidence = Literal["abstain", "answer"]
-GradeBy = Literal["passage", "strips", "once"]
+GradeBy = Literal["auto", "once", "passage", "strips"]
 Select = Literal["both", "internal", "web", "none"]
 
 
@@ -26,13 +26,16 @@ class Settings(Tunable):
         actions: "all"; without one ("no_correct", ...) or with one alone ("correct", ...): see `actions.decide`.
         k: passages to retrieve.
         web_results: pages to ask the web search for.
-        grade_by: "passage": the grader reads every passage, then the strips of it. "strips": a passage's score is
-            that of its best strip, which reads the text once instead of twice. "once": a passage is encoded once, or
-            was when it was indexed, and it and its strips are graded from that; strips are read in their context. It
-            takes a grader that can, such as "mini", and other thresholds are best then.
+        grade_by: "once": a passage is encoded once, or was when it was indexed, and it and its strips are graded from
+            that; strips are read in their context. It takes a grader that can, such as "mini". "passage": the grader
+            reads every passage, then the strips of it. "strips": a passage's score is that of its best strip, which
+            reads the text once instead of twice. "auto": "once" where the grader can, else "passage". What thresholds
+            are best depends on it.
         strip_mode, strip_size: see `refine.decompose`.
-        top_n: strips kept per origin.
+        top_n: strips kept, of both origins together: what the language model has to read. A small one wants few.
         strip_threshold: strips below it are dropped, in [-1, 1].
+        evidence_threshold: there is no evidence where the best strip is below it, in [-1, 1]. Which strips are the
+            best and whether they are good enough are two questions: `strip_threshold` costs answers where it is high.
         select: whose strips are graded and the best kept: "both", "internal", "web" or "none". Of the other origin
             all are kept, as they come.
         rewrite: rewrite the question to keywords for the web search; False sends the question itself.
@@ -54,6 +57,7 @@ class Settings(Tunable):
         "strip_size": whole(1),
         "top_n": whole(1),
         "strip_threshold": number(-1, 1),
+        "evidence_threshold": number(-1, 1),
         "select": one_of(*get_args(Select)),
         "rewrite": flag,
         "time_limit": number(0, A_DAY),
@@ -68,11 +72,12 @@ class Settings(Tunable):
     actions: Allowed = "all"
     k: int = 10
     web_results: int = 5
-    grade_by: GradeBy = "passage"
+    grade_by: GradeBy = "auto"
     strip_mode: StripMode = "sentence"
     strip_size: int = 1
     top_n: int = 5
-    strip_threshold: float = -0.5
+    strip_threshold: float = -0.95
+    evidence_threshold: float = -0.5
     select: Select = "both"
     rewrite: bool = True
     time_limit: float = TIME_LIMIT

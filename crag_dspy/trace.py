@@ -28,17 +28,21 @@ class Trace(Plain):
         scores: one a passage, in [-1, 1]; None where the grader could not judge (or was down).
         forced: the action was given by the caller, not decided.
         kept, dropped: strips in evidence order, and the ones that refinement left out.
+        evidence_score: of the best strip that refinement chose, in [-1, 1]; None where there is none, or none was
+            judged.
+        declined: the strips that would be kept, were that score not below the evidence threshold.
         reflections: of Self-RAG, what was answered from each passage and how it was judged.
         faults: the parts that did not work, each with the cause, such as {"web search": "SearchQuotaError: ..."}.
         failed: the same in one line where no answer could be given because of them; None where one was, or where
             everything worked and the evidence is not there.
         seconds: wall time by step; the two sides of an ambiguous question overlap.
         lm_calls, lm_tokens: language model calls that reached the model, and tokens by kind.
+        before_answer: (calls, tokens) of these before there was evidence; a question that is declined takes no more.
     """
 
     SHOWN: ClassVar[str] = (
         "question answer action forced policy thresholds grader passages scores queries web_passages "
-        "kept dropped reflections cited warnings faults failed seconds lm_calls lm_tokens"
+        "kept dropped evidence_score declined reflections cited warnings faults failed seconds lm_calls lm_tokens"
     )
 
     question: str
@@ -53,6 +57,8 @@ class Trace(Plain):
     web_passages: list[Passage] = field(default_factory=list)
     kept: list[Strip] = field(default_factory=list)
     dropped: list[Strip] = field(default_factory=list)
+    evidence_score: float | None = None
+    declined: list[Strip] = field(default_factory=list)
     reflections: list[dict[str, Any]] = field(default_factory=list)
     answer: str | None = None
     cited: list[int] = field(default_factory=list)
@@ -62,6 +68,7 @@ class Trace(Plain):
     seconds: dict[str, float] = field(default_factory=dict)
     lm_calls: int = 0
     lm_tokens: dict[str, int] = field(default_factory=dict)
+    before_answer: tuple[int, int] = (0, 0)
 
     def warn(self, message: str) -> None:
         """Record a warning, once."""

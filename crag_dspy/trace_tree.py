@@ -43,14 +43,19 @@ def as_tree(story: Mapping[str, Any], dropped: int = 5, passages: int = 10) -> T
         for page in pages[:passages]:
             found.add(f"{_source(page)} [dim]{_short(page['text'])}[/]")
         _more(found, len(pages) - passages, "pages")
-    if story["kept"] or story["dropped"]:
-        strips = tree.add(f"strips: {len(story['kept'])} kept, {len(story['dropped'])} dropped")
+    weak = story.get("declined") or []
+    if weak or story["kept"] or story["dropped"]:
+        strips = tree.add(f"strips: {len(story['kept'])} kept, {len(weak) + len(story['dropped'])} dropped")
         for number, strip in enumerate(story["kept"], 1):
             strips.add(f"[green]{escape(f'[{number}]')}[/] {_strip(strip)}")
-        left_out = sorted(story["dropped"], key=lambda strip: -_or_lowest(strip["score"]))
+        left_out = sorted([*weak, *story["dropped"]], key=lambda strip: -_or_lowest(strip["score"]))
         for strip in left_out[:dropped]:
             strips.add(f"[dim]✗ {_strip(strip)}[/]")
         _more(strips, len(left_out) - dropped, "dropped")
+        if weak:
+            strips.add(
+                f"[yellow]no evidence[/]: the best strip is too weak ({_score(story['evidence_score'])})"
+            )
     for warning in story["warnings"]:
         tree.add(f"[yellow]warning[/] {_plain(warning)}")
     if story.get("failed") is not None:

@@ -92,6 +92,7 @@ def capitals_program() -> Callable[..., Any]:
             "k": 1,
             "web_results": 1,
             "strip_threshold": -1.0,
+            "evidence_threshold": -1.0,
             "upper": 0.5,
             "lower": -0.5,
             **options,

@@ -5,6 +5,7 @@ crag-dspy compare bench/questions.test.jsonl --config bench/crag.toml --run runs
     --systems rag,rag:5,crag,none,selfrag,selfcrag --limit 100 --limit-slow 30
 crag-dspy compare popqa.jsonl --task short --task claim:pubhealth.jsonl --config crag.toml
 crag-dspy compare bench/questions.test.jsonl --config bench/crag.toml --graders mini,embedding,lm
+crag-dspy compare bench/questions.test.jsonl --config bench/crag.toml --no-lm --tune-on bench/questions.dev.jsonl
 
 The estimate comes first; the same command goes on where it stopped.
 """
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
 
 EXAMPLE = "crag-dspy compare bench/questions.test.jsonl --config bench/crag.toml --systems rag,crag"
 SYSTEMS = ("none", "rag", "crag")
+EVIDENCE_SYSTEMS = (
+    *("rag:1", "rag:3", "rag:5", "both:1", "both:3", "both:5"),
+    *("words:3", "words:5", "embedding:3", "embedding:5", "mixed:3", "mixed:5", "crag"),
+)  # of --no-lm
+LM_ALONE = ("none", "selfrag", "selfcrag")
 RUN = "runs/compare"
 TABLES = "comparison.md"
 
@@ -92,16 +98,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tune-on",
         metavar="FILE",
-        help="questions on which other graders' thresholds are found; never the same ones",
+        help="questions on which other graders' thresholds are found, and below which score the best sentences "
+        "decline (each such system then comes without and with); never the same ones",
     )
+    side_by_side.no_lm_argument(group)
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare; returns 0, and 1 when some questions failed and count as failures."""
-    from crag_dspy.commands.compare_graders import print_graders, tuned_thresholds
+    from crag_dspy.commands.compare_tuned import print_graders, sentence_cuts, tuned_thresholds
     from crag_dspy.optimize.comparison.systems import systems_of
 
-    wanted, seeds = args.systems, args.seeds
+    wanted, seeds = _wanted(args), args.seeds
     asked = list(_tasks(args))
     with opened_program(args) as program, _at_temperature(args.temperature), paying(args):
         if args.graders is not None:
@@ -109,16 +117,30 @@ def run(args: argparse.Namespace) -> int:
         tuned = tuned_thresholds(
             args, program, wanted, [example for one in asked for example in one.examples]
         )
+        cuts = sentence_cuts(args, program, wanted, [example for one in asked for example in one.examples])
         jobs = []
         for one in asked:
             crag = program if one.task is None else _task(one.task).program(program)
-            jobs.append((one, systems_of(crag, wanted, tuned), _metric(args, one, program)))
+            jobs.append((one, systems_of(crag, wanted, tuned, cuts), _metric(args, one, program)))
         if not _estimated(args, jobs, seeds):
             return 0
         compared = {one.name: _compare(args, one, systems, metric, seeds) for one, systems, metric in jobs}
     _print(args, compared)
     note(f"Kept in {args.run}: open {asked[0].run}/report.html")
     return SOME_FAILED if any(found.failures for found in compared.values()) else OK
+
+
+def _wanted(args: argparse.Namespace) -> Sequence[str]:
+    """The names of the systems; without a language model the baselines that need none."""
+    if not args.no_lm:
+        return list(args.systems)
+    if args.task or args.graders is not None or args.judge is not None:
+        raise ConfigError("--no-lm judges evidence: leave out --task, --graders and --judge")
+    if list(args.systems) == list(SYSTEMS):
+        return EVIDENCE_SYSTEMS
+    if wrong := [name for name in args.systems if name.partition(":")[0] in LM_ALONE]:
+        raise ConfigError(f"--no-lm: {wrong[0]!r} is a way to use a language model: leave it out")
+    return list(args.systems)
 
 
 def _tasks(args: argparse.Namespace) -> Iterator[TaskQuestions]:
@@ -198,10 +220,13 @@ def _compare(
 
     from crag_dspy.commands.demo_systems import token_counter
     from crag_dspy.optimize.comparison.comparing import compare
+    from crag_dspy.optimize.metrics.measures import never_unsupported
 
-    count, unit = token_counter(dspy.settings.lm)
+    count, unit = token_counter(None if args.no_lm else dspy.settings.lm)
     task = None if one.task is None else _task(one.task)
     support = {} if task is None else {"support": task.support}
+    if args.no_lm:
+        support = {"support": never_unsupported}
     return compare(
         systems,
         one.examples[:first],

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--embedder",
-        default="minilm",
+        default="mini",
         metavar="NAME",
         help="of the indexes; none searches by words",
     )

@@ -25,7 +25,7 @@ from crag_dspy.graders.adapt import as_grader
 from crag_dspy.retrievers.local import LocalIndex
 from crag_dspy.websearch.index import IndexSearch
 
-EMBEDDER = "minilm"
+EMBEDDER = "mini"
 RAG_PASSAGES = 10  # whole ones, as plain RAG has them; CRAG starts from as many
 MAX_TOKENS = 64  # of an answer: they are names, numbers and terms
 
@@ -66,21 +66,26 @@ def open_systems(
         cache: folder for the two indexes; None is the user's cache folder.
     """
     config = read_config({"lm": _lm_table(lm)}, Path("command line"))
-    judge = as_grader(grader)
-    knowledge, web = sample_indexes(embedder, cache)
+    crag = sample_crag(grader, embedder, cache)
     seal_cache()
     with language_model(config) as model:
         count, unit = token_counter(model)
-        crag = CRAG(knowledge, judge, IndexSearch(web), **SETTINGS)
         yield Systems(
             crag=crag,
-            rag=RAG(knowledge, k=RAG_PASSAGES),
+            rag=RAG(crag.corrective.retrieve.part, k=RAG_PASSAGES),
             no_retrieval=NoRetrieval(),
             lm=str(model.model),
             grader=crag.corrective.grade.part.name,
             count_tokens=count,
             unit=unit,
         )
+
+
+def sample_crag(grader: str, embedder: str = EMBEDDER, cache: str | Path | None = None) -> CRAG:
+    """The program on the sample's knowledge base and web."""
+    judge = as_grader(grader)
+    knowledge, web = sample_indexes(embedder, cache)
+    return CRAG(knowledge, judge, IndexSearch(web), **SETTINGS)
 
 
 def _lm_table(name: str) -> dict[str, Any]:

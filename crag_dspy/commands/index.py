@@ -1,6 +1,6 @@
 """`crag-dspy index`: build or update an index on disk.
 
-    crag-dspy index documents/ --out my-index --embedder minilm
+    crag-dspy index documents/ --out my-index
 
 Running it again updates the index: documents that changed are replaced, those that did not are not embedded
 again. Documents that the source no longer has stay, unless --prune says otherwise: an index may have many sources.
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from crag_dspy.retrievers.local import Imported, LocalIndex
 
-EXAMPLE = "crag-dspy index documents/ --out my-index --embedder minilm"
-DEFAULT_EMBEDDER = "minilm"
+EXAMPLE = "crag-dspy index documents/ --out my-index"
+DEFAULT_EMBEDDER = "mini"
+OF_WEAVIATE = "minilm"
 DEFAULT_CHUNK_WORDS = 200
 
 
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.out == to_weaviate.TARGET:
         words = DEFAULT_CHUNK_WORDS if args.chunk_words is None else args.chunk_words or None
-        return to_weaviate.move(args, args.embedder or DEFAULT_EMBEDDER, words)
+        return to_weaviate.move(args, args.embedder or OF_WEAVIATE, words)
     from crag_dspy.retrievers.documents import check_source, document_ids
 
     started = time.perf_counter()

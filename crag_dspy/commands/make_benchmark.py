@@ -49,7 +49,6 @@ cache = false           # seconds are of answers that were made now
 [settings]              # chosen on XQuAD's dev questions, for the shipped grader and language model
 k = 5
 top_n = 3
-strip_threshold = 0.2
 """
 
 
@@ -92,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of dealing")
     parser.add_argument(
         "--embedder",
-        default="minilm",
+        default="mini",
         metavar="NAME",
         help="of the indexes; none searches by words only",
     )
@@ -135,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def write_benchmark(benchmark: Benchmark, folder: Path, embedder: str = "minilm") -> None:
+def write_benchmark(benchmark: Benchmark, folder: Path, embedder: str = "mini") -> None:
     """Files and indexes into an empty folder.
 
     Args:

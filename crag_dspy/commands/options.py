@@ -47,7 +47,7 @@ def add_program_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the sample: mini (default), embedding, lm, a folder, ...",
     )
     group.add_argument(
-        "--embedder", metavar="NAME", help="of the sample's indexes; none searches by words (default: minilm)"
+        "--embedder", metavar="NAME", help="of the sample's indexes; none searches by words (default: mini)"
     )
     group.add_argument(
         "--cache", metavar="FOLDER", help="for the sample's indexes (default: the user's cache folder)"
@@ -104,8 +104,9 @@ def add_metric_arguments(parser: argparse.ArgumentParser) -> None:
         "--metric",
         action=Listed,
         metavar="A,B",
-        help="contains_word (default), exact_match, token_f1, same_answer, choice_accuracy, claim_accuracy, grounded, "
-        "abstention, action_accuracy, contains, or python:module:function; NAME=WEIGHT,NAME=WEIGHT for a weighted mean",
+        help="contains_word (default), exact_match, token_f1, same_answer, choice_accuracy, claim_accuracy, "
+        "grounded, answer_in_evidence, abstention, action_accuracy, contains, or python:module:function; "
+        "NAME=WEIGHT,NAME=WEIGHT for a weighted mean",
     )
     for name, what in (("search", "a web search"), ("kilotoken", "1000 LM tokens"), ("second", "a second")):
         group.add_argument(
@@ -119,9 +120,14 @@ def add_metric_arguments(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def opened_program(args: argparse.Namespace) -> Iterator[Any]:
-    """The program, with its language model set for what runs inside."""
+    """The program, with its language model set for what runs inside; without one where --no-lm says so."""
     if args.threads < 1:
         raise ConfigError(f"--threads must be at least 1, got {args.threads}")
+    if getattr(args, "no_lm", False):
+        from crag_dspy.optimize.comparison.no_lm import without_lm
+
+        yield without_lm(program_alone(args))
+        return
     if args.config is None:
         with _sample_program(args) as program:
             yield program
@@ -150,6 +156,21 @@ def opened_program(args: argparse.Namespace) -> Iterator[Any]:
         yield build(config, program=args.program)
 
 
+def program_alone(args: argparse.Namespace) -> Any:
+    """The program of --no-lm: as it will be used, but no language model is opened."""
+    from crag_dspy.commands.demo_systems import EMBEDDER, sample_crag
+    from crag_dspy.config.reading import build, load_config, load_program
+
+    if args.lm is not None:
+        raise ConfigError(f"give --lm {args.lm} or --no-lm, not both")
+    if args.config is not None:
+        return build(load_config(args.config), program=args.program)
+    crag = sample_crag(args.grader or "mini", args.embedder or EMBEDDER, args.cache)
+    if args.program is not None:
+        load_program(crag, args.program)
+    return crag
+
+
 def read_questions(args: argparse.Namespace, *, labelled: bool = True) -> list[dspy.Example]:
     """The questions as examples."""
     if args.limit is not None and args.limit < 1:
@@ -176,7 +197,8 @@ def read_metric(args: argparse.Namespace) -> Objective:
     from crag_dspy.optimize.metrics.objective import combine
 
     parts = {}
-    for given in args.metric or ["contains_word"]:
+    default = "answer_in_evidence" if getattr(args, "no_lm", False) else "contains_word"
+    for given in args.metric or [default]:
         name, _, weight = given.partition("=")
         try:
             parts[_metric(name)] = float(weight or 1)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SYSTEMS = (
-    "none, rag, rag:N (on N passages), crag, selfrag, selfcrag, ablations, graders, or one of these such as "
+    "none, rag, rag:N (on N passages), both:N (and N pages), words:N, embedding:N, mixed:N (the N best sentences of "
+    "both), crag, selfrag, selfcrag, ablations, graders, or one of these such as "
     "without-rewriting; the first is what the others are compared with"
 )
 PROBES = 2
@@ -50,6 +51,15 @@ def add_arguments(parser: argparse.ArgumentParser, systems: Sequence[str], run: 
     group.add_argument("--markdown", action="store_true", help="print the tables for a README")
     json_argument(parser)
     return group
+
+
+def no_lm_argument(group: Any) -> None:
+    """--no-lm: see `optimize/comparison/no_lm.py`."""
+    group.add_argument(
+        "--no-lm",
+        action="store_true",
+        help="ask no language model: judge the evidence alone, by answer_in_evidence; the web is asked the question",
+    )
 
 
 def probes_of(args: argparse.Namespace) -> int:

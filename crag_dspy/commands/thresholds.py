@@ -18,6 +18,7 @@ from crag_dspy.commands.options import (
     add_question_arguments,
     check_target,
     opened_program,
+    program_alone,
     read_metric,
     read_questions,
     recorded,
@@ -26,6 +27,7 @@ from crag_dspy.commands.options import (
 )
 from crag_dspy.commands.output import kept_in, note, show_table, tell
 from crag_dspy.commands.paying import add_paying_arguments, paying
+from crag_dspy.commands.side_by_side import no_lm_argument
 from crag_dspy.commands.status import OK, SOME_FAILED
 from crag_dspy.errors import ConfigError
 
@@ -57,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--run", default=RUN, metavar="FOLDER", help="keeps the runs; the same again goes on")
     group.add_argument("--fresh", action="store_true", help="throw away what the folder has")
     stop_argument(group)
+    no_lm_argument(group)
     group.add_argument(
         "--out", metavar="FILE", help="write the program with its new settings to this file too"
     )
@@ -105,11 +108,21 @@ def run(args: argparse.Namespace) -> int:
             best, failures = found.program, found.failures
             write_report(args.run)
         if args.out:
-            best.save(args.out)
+            (_whole(args, best) if args.no_lm else best).save(args.out)
     kept_in(args.run, None if axes else "report.html")
     if args.out:
         note(f"Program saved to {args.out}.")
     return SOME_FAILED if failures else OK
+
+
+def _whole(args: argparse.Namespace, found: Any) -> Any:
+    """The program with its language model, with the settings that were found without it."""
+    from crag_dspy.optimize.thresholds.search import settings_of
+
+    whole = program_alone(args)
+    own = settings_of(whole)
+    own.update({**{name: getattr(settings_of(found), name) for name in own.RULES}, "rewrite": own.rewrite})
+    return whole
 
 
 def _axes(given: Sequence[str] | None) -> dict[str, list[Any]]:

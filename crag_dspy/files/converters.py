@@ -1,6 +1,6 @@
 """Documents that are no text (web pages, PDF, Word) as Markdown, so that headings, tables and lists stay what they are.
 
-Needs the extra `files`: markdownify, mammoth and pypdf, which are Python only.
+Needs the extra `files`: markdownify (on Beautiful Soup and lxml), mammoth and pypdf.
 """
 
 from __future__ import annotations
@@ -69,10 +69,11 @@ def _html(raw: bytes) -> Converted:
 
 
 def _from_html(text: str) -> Converted:
+    import lxml  # noqa: F401 - by its name below: its absence is to be said as that of the others
     from bs4 import BeautifulSoup
     from markdownify import MarkdownConverter
 
-    page: Any = BeautifulSoup(text, "html.parser")
+    page: Any = BeautifulSoup(text, "lxml")
     for silent in page(_SILENT):
         silent.decompose()
     title = page.title.get_text(" ", strip=True) if page.title else ""

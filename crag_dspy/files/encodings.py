@@ -61,7 +61,7 @@ def encoding_of(raw: bytes) -> str:
         raw.decode("utf-8")
     except UnicodeDecodeError as error:
         sample = _sample(raw, error.start)
-        found = None if _is_damaged_utf8(sample) else _recognised(sample)
+        found = None if _is_mostly("utf-8", sample) else _recognised(sample)
         if found is None:
             raise ConfigError(
                 f"not UTF-8 (byte {error.start}), and its encoding is not recognised: convert it to UTF-8"
@@ -80,9 +80,9 @@ def _sample(raw: bytes, wrong: int) -> bytes:
     return raw[start : end if end > start else start + SAMPLE]
 
 
-def _is_damaged_utf8(raw: bytes) -> bool:
-    """Most of what is not ASCII is UTF-8: to read the rest in another encoding would spoil all of it."""
-    beyond = [char for char in raw.decode("utf-8", "replace") if not char.isascii()]
+def _is_mostly(encoding: str, raw: bytes) -> bool:
+    """Most of what is not ASCII is in this encoding: to read the rest in another one would spoil all of it."""
+    beyond = [char for char in raw.decode(encoding, "replace") if not char.isascii()]
     return beyond.count("\ufffd") < len(beyond) * MOST_DAMAGED
 
 
@@ -92,19 +92,11 @@ def _recognised(raw: bytes) -> str | None:
     if b"\0" in raw:  # of these encodings none has it: a picture, or a program
         return None
     found = list(from_bytes(raw, cp_isolation=_KNOWN))
-    if not found:  # it takes Chinese with many foreign names for noise
-        return "gb18030" if _is_gb18030(raw) else None
+    if not found:  # it takes Chinese with many foreign names for noise, and wants every byte to fit
+        return "gb18030" if _is_mostly("gb18030", raw) else None
     best = found[0]
     near = [
         one for one in found if one.chaos <= best.chaos + 0.01 and one.coherence >= best.coherence - _NEAR
     ]
     names = {name for one in near for name in (one.encoding, *one.could_be_from_charset)}
     return next((name for name in _LIKELY if name in names), best.encoding)
-
-
-def _is_gb18030(raw: bytes) -> bool:
-    try:
-        raw.decode("gb18030")
-    except UnicodeDecodeError:
-        return False
-    return True

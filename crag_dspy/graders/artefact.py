@@ -86,10 +86,12 @@ class OnceWeights(_Part):
     Args:
         passage: (bias, weight of the passage's match).
         strip: (bias, weights of the strip's match, of its passage's match, of the share of the question's words).
+        evidence_threshold: below which score of the best strip there is no evidence; None suggests none.
     """
 
     passage: tuple[float, float]
     strip: tuple[float, float, float, float]
+    evidence_threshold: float | None = Field(default=None, ge=-1, le=1)
 
     def of_passage(self, match: float) -> float:
         """The logit that a passage answers; `match` in [-1, 1]."""

@@ -196,6 +196,11 @@ class T5Grader(Held):
         """Whether `read`, `ask` and `judge` are there: passages are encoded once, and graded from that."""
         return self._once is not None
 
+    @property
+    def evidence_threshold(self) -> float | None:
+        """Suggested for `Settings.evidence_threshold` where passages are read once; None for none."""
+        return None if self.spec.once is None else self.spec.once.evidence_threshold
+
     def read(self, passages: Sequence[tuple[str, str]]) -> list[PassageVectors]:
         """(title, text) of each passage to its vectors, in order. The latest are kept, `READ_BYTES` of them.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -194,15 +195,18 @@ def _read_file(path: Path, name: str, met: Met) -> Documents:
 
 
 def _json_lines(path: Path, name: str, met: Met) -> Documents:
-    lines: Iterable[bytes | str] = ()
+    lines: Iterable[bytes] = ()
+    encoding = "utf-8"
     with met.reading(str(path)):
         encoding = _encoding_of_lines(path)
         met.read_in(encoding, name)
-        lines = _lines(path) if encoding == "utf-8" else path.read_bytes().decode(encoding).split("\n")
+        lines = _lines(path)
+        if encoding in ("utf-16", "utf-32"):  # whose line breaks are not one byte
+            lines, encoding = decoded(path.read_bytes()).text.encode().split(b"\n"), "utf-8"
     for number, line in enumerate(lines, start=1):
         where, document = f"{path} line {number}", None
         with met.reading():
-            text = line if isinstance(line, str) else _utf8(line, where, first=number == 1)
+            text = _line(line.removeprefix(BOM_UTF8) if number == 1 else line, encoding, where)
             document = _from_json(text, where) if text.strip() else None
         if document is not None:
             yield document, where
@@ -230,11 +234,12 @@ def _encoding_of_lines(path: Path) -> str:
     return encoding_of(b"".join(bad)) if len(bad) > good else "utf-8"
 
 
-def _utf8(raw: bytes, where: str, first: bool) -> str:
+def _line(raw: bytes, encoding: str, where: str) -> str:
     try:
-        return raw.decode("utf-8-sig" if first else "utf-8")
+        return raw.decode(encoding)
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{where}: not UTF-8 (byte {error.start}), as other lines are") from error
+        named = encoding.upper()
+        raise ConfigError(f"{where}: not {named} (byte {error.start}), as other lines are") from error
 
 
 def _table(path: Path, name: str, met: Met) -> Documents:

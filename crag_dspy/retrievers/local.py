@@ -1,6 +1,6 @@
 """`LocalIndex`: a retriever on disk, without a server. Hybrid search in any language, upsert and delete.
 
-index = LocalIndex.build("my-index", "documents/", embedder="minilm")
+index = LocalIndex.build("my-index", "documents/")
 index("How long is the bridge?", k=5)
 ...
 index = LocalIndex.open("my-index")
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 Mode = Literal["hybrid", "text", "vector"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
+# The embedder that nobody named: of a new index `NEW_INDEX`, of one that exists its own.
+DEFAULT = "default"
+NEW_INDEX = "mini"
 BATCH = 512  # documents a commit
 SETTLE_EVERY = 32  # commits: searches during a long import would scan all that is new
 CANDIDATES = 50  # of each ranking that fusion reads, at least
@@ -83,7 +86,7 @@ class LocalIndex(Held):
 
     A document is stored as chunks. The passage of a document that is one chunk has the document's id; the
     chunks of a longer one are `id#0`, `id#1`, ..., and their metadata says where they are (`document`,
-    `start`, `end`, in characters).
+    `start`, `end`, in characters, without the headings and table headers that a chunk begins with: see `chunks`).
     """
 
     def __init__(
@@ -103,12 +106,15 @@ class LocalIndex(Held):
         self._fingerprint: tuple[int, str] | None = None
 
     @classmethod
-    def create(cls, path: str | Path, embedder: Any = None, *, chunk_words: int | None = 200) -> LocalIndex:
+    def create(
+        cls, path: str | Path, embedder: Any = DEFAULT, *, chunk_words: int | None = 200
+    ) -> LocalIndex:
         """A new, empty index.
 
         Args:
             path: a folder that does not exist or is empty.
-            embedder: see `as_embedder`; None searches by words only.
+            embedder: see `as_embedder`; the default is "mini", the shipped grader, which grades what it finds without
+                reading it again. None searches by words only.
             chunk_words: the most words in a passage, >= 1; longer documents are cut between sentences. A
                 character of a script written without spaces counts as a word. None keeps every document
                 whole.
@@ -120,7 +126,7 @@ class LocalIndex(Held):
             check_whole("chunk_words", chunk_words)
         folder = Path(path).absolute()
         _check_new(folder)
-        adapted = as_embedder(embedder)
+        adapted = as_embedder(NEW_INDEX if embedder == DEFAULT else embedder)
         record = IndexRecord(EmbedderRecord.of(adapted) if adapted is not None else None, chunk_words)
         folder.mkdir(parents=True, exist_ok=True)
         embedded = record.embedder
@@ -169,7 +175,7 @@ class LocalIndex(Held):
         cls,
         path: str | Path,
         source: Any,
-        embedder: Any = None,
+        embedder: Any = DEFAULT,
         *,
         chunk_words: int | None = 200,
         progress: bool | None = None,
@@ -187,7 +193,9 @@ class LocalIndex(Held):
         return index
 
     @classmethod
-    def opened(cls, path: str | Path, embedder: Any = None, *, chunk_words: int | None = 200) -> LocalIndex:
+    def opened(
+        cls, path: str | Path, embedder: Any = DEFAULT, *, chunk_words: int | None = 200
+    ) -> LocalIndex:
         """The index in `path`, created unless it exists, also when another process creates it at the same time."""
         if not (Path(path) / FILE).exists():
             try:
@@ -195,7 +203,7 @@ class LocalIndex(Held):
             except ConfigError:
                 if not (Path(path) / FILE).exists():
                     raise
-        return cls.open(path, embedder)
+        return cls.open(path, None if embedder == DEFAULT else embedder)
 
     # Searching
 

@@ -62,7 +62,7 @@ def with_grader(crag: CRAG, grader: Any, **settings: Any) -> CRAG:
     parts = copy.corrective
     fresh = CorrectiveRetriever(parts.retrieve.part, grader)
     parts.grade, parts.read = fresh.grade, fresh.read
-    names = ("upper", "lower", "strip_threshold")
+    names = ("upper", "lower", "strip_threshold", "evidence_threshold")
     suggested = {name: getattr(fresh.settings, name) for name in names}
     copy.settings.update({**suggested, "grader": "", "grader_fingerprint": "", **settings})
     return copy
@@ -73,8 +73,13 @@ def _changes(settings: Settings, name: str) -> dict[str, Any]:
         return {"actions": ACTIONS[name]}
     most = max(settings.k, settings.web_results)
     changes: dict[str, dict[str, Any]] = {
-        "without refinement": {"strip_mode": "passage", "select": "none", "top_n": most},
-        "without selection": {"select": "none"},
+        "without refinement": {
+            "strip_mode": "passage",
+            "select": "none",
+            "top_n": most,
+            "evidence_threshold": -1.0,
+        },
+        "without selection": {"select": "none", "evidence_threshold": -1.0},
         "without web selection": {"select": "internal"},
         "without rewriting": {"rewrite": False},
         "other policy": {"policy": "vote" if settings.policy == "max" else "max"},

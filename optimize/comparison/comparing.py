@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import dspy
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.optimize.comparison.losses import losses
 from crag_dspy.optimize.comparison.table import Comparison, System
 from crag_dspy.optimize.metrics.measures import (
     COSTS,
@@ -222,8 +223,12 @@ def _system(
 
     n = len(first.rows)
     silent, answered = _chosen(values["abstained"], worked), sum(values["answered"])
-    nothing = _chosen(
-        values["abstained"], [ok and not some for ok, some in zip(worked, has_answer, strict=True)]
+    nothing, something = (
+        _chosen(
+            values["abstained"],
+            [ok and some is answered for ok, some in zip(worked, has_answer, strict=True)],
+        )
+        for answered in (False, True)
     )
     read = _chosen(values["context_tokens"], worked)
 
@@ -245,6 +250,7 @@ def _system(
         hallucination_change=change("hallucinated", both),
         abstained=sum(silent) / len(silent) if silent else None,
         declined_rightly=sum(nothing) / len(nothing) if nothing else None,
+        declined_falsely=sum(something) / len(something) if something else None,
         unsupported=sum(values["unsupported"]) / answered if answered else None,
         context_tokens=sum(read) / len(read) if read else 0.0,
         relative={
@@ -256,6 +262,7 @@ def _system(
         by_seed=tuple(one.interval(metric).mean for one in evaluations),
         **{cost: sum(values[cost]) / n for cost in (*COSTS, "cached")},
         failures=sum(len(one.failures) for one in evaluations),
+        lost=losses(first.rows),
     )
 
 

@@ -11,21 +11,34 @@ from crag_dspy.baselines import RAG, NoRetrieval, SelfCRAG, SelfRAG
 from crag_dspy.crag import CRAG
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.comparison.ablations import GRADERS, NAMES, ablated, ablations, with_grader
+from crag_dspy.sentence_baselines import BestSentences, Ranking
 
 SLOW = ("SelfRAG", "SelfCRAG")  # by name: many LM calls a question
-_RAG_OF = "rag:"  # rag:5 reads five passages
+# name -> how the best sentences are ranked; words:3 keeps three
+SENTENCES: Mapping[str, tuple[Ranking, str]] = {
+    "words": ("words", "BM25"),
+    "embedding": ("embedding", "MiniLM"),
+    "mixed": ("both", "BM25 + MiniLM"),
+}
 
 
 def systems_of(
-    crag: CRAG, names: Sequence[str], tuned: Mapping[str, Mapping[str, float]] | None = None
+    crag: CRAG,
+    names: Sequence[str],
+    tuned: Mapping[str, Mapping[str, float]] | None = None,
+    cuts: Mapping[str, float] | None = None,
 ) -> dict[str, dspy.Module]:
     """The systems that a CRAG is compared with, on its own retriever, search, grader, prompts and settings.
 
     Args:
         names: in the order of the table: "none" (no retrieval), "rag", "rag:5" (RAG on five passages instead of
-            CRAG's k), "crag", "selfrag", "selfcrag"; an ablation such as "without-rewriting" or "internal-only", or
-            "ablations" for all; another grader such as "embedding-grader", or "graders" for all.
+            CRAG's k), "both:5" (RAG on five passages and five pages), "words:3" (the three best sentences of CRAG's
+            passages and pages, by BM25), "embedding:3", "mixed:3" (by an embedder, by both), "crag", "selfrag",
+            "selfcrag"; an ablation such as "without-rewriting" or "internal-only", or "ablations" for all; another
+            grader such as "embedding-grader", or "graders" for all.
         tuned: thresholds by the name of another grader ("embedding", "lm", "mini"); its own suggestion without.
+        cuts: below which score the best sentences decline, by the system's name here, such as "words:3"; each is
+            a system of its own, after the one that always answers.
 
     Raises:
         ConfigError: an unknown name, with the known ones.
@@ -33,7 +46,27 @@ def systems_of(
     made: dict[str, dspy.Module] = {}
     for name in names:
         made |= _made(crag, name, tuned or {})
+        if cuts and name in cuts:
+            made |= {
+                f"{label}, declining": best_sentences(crag, name, cuts[name])
+                for label in _made(crag, name, {})
+            }
     return made
+
+
+def best_sentences(crag: CRAG, name: str, cut: float | None = None) -> BestSentences:
+    """The system of a name such as "words:3", on CRAG's parts."""
+    kind, count = _counted(name) or ("", 0)
+    return BestSentences(
+        crag.corrective.retrieve.part,
+        search=_search(crag),
+        generate=crag.generate.deepcopy(),
+        k=crag.settings.k,
+        n=count,
+        by=SENTENCES[kind][0],
+        cut=cut,
+        web_results=crag.settings.web_results,
+    )
 
 
 def _made(crag: CRAG, name: str, tuned: Mapping[str, Mapping[str, float]]) -> Mapping[str, dspy.Module]:
@@ -51,10 +84,24 @@ def _made(crag: CRAG, name: str, tuned: Mapping[str, Mapping[str, float]]) -> Ma
     }
     if name in makers:
         return makers[name]()
-    count = name.removeprefix(_RAG_OF)
-    if name.startswith(_RAG_OF) and count.isdecimal() and int(count) > 0:
-        return {f"RAG ({count} passages)": RAG(retriever, k=int(count), generate=crag.generate.deepcopy())}
-    raise ConfigError(f"systems must be of {', '.join(makers)}, or rag:N with N passages, got {name!r}")
+    kind, count = _counted(name) or ("", 0)
+    if kind == "rag":
+        return {f"RAG ({count} passages)": RAG(retriever, k=count, generate=crag.generate.deepcopy())}
+    if kind == "both":
+        parts = {"search": _search(crag), "web_results": count, "generate": crag.generate.deepcopy()}
+        return {f"RAG ({count} passages, {count} pages)": RAG(retriever, k=count, **parts)}
+    if kind in SENTENCES:
+        return {f"{count} best sentences ({SENTENCES[kind][1]})": best_sentences(crag, name)}
+    raise ConfigError(
+        f"systems must be of {', '.join(makers)}, or with a number N of passages or sentences "
+        f"rag:N, both:N, {', '.join(f'{made}:N' for made in SENTENCES)}, got {name!r}"
+    )
+
+
+def _counted(name: str) -> tuple[str, int] | None:
+    """("words", 3) of "words:3"; None of another form."""
+    kind, _, count = name.partition(":")
+    return (kind, int(count)) if count.isdecimal() and int(count) > 0 else None
 
 
 def _graded(crag: CRAG, name: str, tuned: Mapping[str, Mapping[str, float]]) -> CRAG:
@@ -70,10 +117,14 @@ def other_graders(names: Sequence[str]) -> list[str]:
 
 def _self_corrected(crag: CRAG) -> SelfCRAG:
     parts = crag.corrective
-    search = parts.search.part if parts.search is not None else None
-    made = SelfCRAG(parts.retrieve.part, parts.grade.part, search, generate=crag.generate.deepcopy())
+    made = SelfCRAG(parts.retrieve.part, parts.grade.part, _search(crag), generate=crag.generate.deepcopy())
     made.corrective = parts.deepcopy()
     return made
+
+
+def _search(crag: CRAG) -> Any:
+    search = crag.corrective.search
+    return None if search is None else search.part
 
 
 def _signature(crag: CRAG) -> Any:

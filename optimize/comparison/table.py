@@ -33,6 +33,8 @@ class System(Plain):
             model read.
         abstained: share of the questions that did not fail which it declined to answer.
         declined_rightly: the same of those that no document answers; None when there are none.
+        declined_falsely: the same of those that some document answers.
+        lost: stage -> questions that lost their answer there (see `losses.py`); None without traces.
         unsupported: share of the answers it gave that do not stand in what the language model read; None when it gave
             none.
         context_tokens: what the model read, a question that did not fail on average.
@@ -58,6 +60,7 @@ class System(Plain):
     hallucination_change: PairedDifference | None
     abstained: float | None
     declined_rightly: float | None
+    declined_falsely: float | None
     unsupported: float | None
     context_tokens: float
     relative: Mapping[str, float | None]
@@ -69,6 +72,7 @@ class System(Plain):
     seconds: float
     cached: float
     failures: int
+    lost: Mapping[str, int] | None = None
     p_holm: float | None = None
 
     @property
@@ -150,6 +154,7 @@ class Comparison(Plain):
         for one in others:
             if one.change is not None and one.verdict == "not better":
                 notes.append(f"not shown to be better: {one.name}; {told_power(one.change)}")
+        notes += [f"answers lost by {one.name}: {_lost(one.lost)}" for one in self.systems if one.lost]
         return [note for note in [*notes, self._failure_note(), self._cache_note()] if note]
 
     def _cache_note(self) -> str:
@@ -180,6 +185,7 @@ _ANSWERS = [
     "hallucination",
     "abstained",
     "of unanswerable",
+    "of answerable",
     "failed",
 ]
 _COSTS = [
@@ -211,6 +217,7 @@ def _answers(system: System) -> list[str]:
         else f"{system.hallucination.mean:.1%}{_relative(system, 'hallucination')}",
         "-" if system.abstained is None else f"{system.abstained:.1%}",
         "-" if system.declined_rightly is None else f"{system.declined_rightly:.1%}",
+        "-" if system.declined_falsely is None else f"{system.declined_falsely:.1%}",
         str(system.failures),
     ]
 
@@ -228,6 +235,10 @@ def _costs(system: System) -> list[str]:
         f"{system.seconds:.2f}",
         "-" if system.unsupported is None else f"{system.unsupported:.1%}",
     ]
+
+
+def _lost(lost: Mapping[str, int]) -> str:
+    return ", ".join(f"{stage} {count}" for stage, count in lost.items())
 
 
 def _difference(change: PairedDifference | None) -> str:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from crag_dspy.optimize.metrics.answers import (
         abstention,
         action_accuracy,
+        answer_in_evidence,
         choice_accuracy,
         claim_accuracy,
         contains,
@@ -29,6 +30,7 @@ _HOMES = {
     "Score": "score",
     "abstention": "answers",
     "action_accuracy": "answers",
+    "answer_in_evidence": "answers",
     "choice_accuracy": "answers",
     "claim_accuracy": "answers",
     "combine": "objective",
@@ -46,6 +48,7 @@ __all__ = [
     "Score",
     "abstention",
     "action_accuracy",
+    "answer_in_evidence",
     "choice_accuracy",
     "claim_accuracy",
     "combine",

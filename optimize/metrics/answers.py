@@ -201,6 +201,22 @@ def grounded(
 
 
 @unless_failed
+def answer_in_evidence(
+    example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
+) -> Score:
+    """1 when some gold answer stands, as whole words, in the evidence: what the best reader could answer.
+
+    Where there is no answer, 1 when there is no evidence. It asks no language model, and says nothing of one.
+    """
+    golds, kept = gold_answers(example), evidence_of(pred)
+    if not golds:
+        verdict = f"{len(kept)} texts were kept as evidence, but the documents have no answer."
+        return _judged(not kept, verdict, pred, (), pred_name)
+    found = any(contains_answer(text, golds) for _, text in kept)
+    return _judged(found, f"No text of the evidence contains {_one_of(golds)}.", pred, golds, pred_name)
+
+
+@unless_failed
 def abstention(
     example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
 ) -> Score:
@@ -257,6 +273,7 @@ METRICS: dict[str, Metric] = {
         choice_accuracy,
         claim_accuracy,
         grounded,
+        answer_in_evidence,
         abstention,
         action_accuracy,
         factscore,

@@ -16,9 +16,11 @@ from crag_dspy.optimize.metrics.costs import Cost
 from crag_dspy.optimize.metrics.objective import Prices
 from crag_dspy.optimize.prompts.folder import CANDIDATE
 from crag_dspy.optimize.runs.folder import CONFIG, METRICS, RESULTS, read_rows
+from crag_dspy.optimize.thresholds.evidence_cut import NEVER
 from crag_dspy.optimize.thresholds.exact import best_thresholds
 from crag_dspy.state.plain import plain
 from crag_dspy.text.matching import contains_answer
+from crag_dspy.text.replies import abstention_for
 
 Row = dict[str, Any]
 
@@ -69,7 +71,9 @@ def _outcomes(path: Path) -> Row:
     for row in _rows(path):
         by_key.setdefault(row["key"], {})[Action(row["action"])] = row
     passages = _Passages()
-    questions = [_with_outcomes(found, prices, passages) for found in by_key.values()]
+    cut = float(metrics.get("kept", {}).get("evidence_threshold", NEVER))
+    at_cut = [{action: _cut(row, cut) for action, row in found.items()} for found in by_key.values()]
+    questions = [_with_outcomes(found, prices, passages) for found in at_cut]
     questions = [question for question in questions if question["runs"]]
     return {
         "metric": metrics.get("metric", "quality"),
@@ -183,6 +187,15 @@ def _with_outcomes(found: Mapping[Action, Row], prices: Prices, passages: _Passa
             for action, row in found.items()
         },
     }
+
+
+def _cut(row: Row, cut: float) -> Row:
+    """The row as it is with this cut of the evidence: too weak, and the question was declined."""
+    score = row.get("evidence_score")
+    if score is None or score >= cut:
+        return row
+    told = abstention_for(row["question"])
+    return {**row, "answer": told, "quality": row["declined"]["quality"], "cost": row["declined"]["cost"]}
 
 
 def _answers(runs: Mapping[str, Sequence[Row]], metric: str, passages: _Passages) -> list[Row]:

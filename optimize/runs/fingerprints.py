@@ -20,7 +20,15 @@ from crag_dspy.optimize.runs.own_metrics import own_identity
 from crag_dspy.settings import Settings
 
 # Settings that only choose among actions: what each action answers does not depend on them.
-DECISION_SETTINGS = ("upper", "lower", "policy", "actions", "grader", "grader_fingerprint")
+DECISION_SETTINGS = (
+    "upper",
+    "lower",
+    "policy",
+    "actions",
+    "evidence_threshold",
+    "grader",
+    "grader_fingerprint",
+)
 
 # How long an answer may take is no part of what it says.
 TIME_LIMIT = "time_limit"

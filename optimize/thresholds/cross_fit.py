@@ -17,12 +17,14 @@ from crag_dspy.actions import Thresholds
 from crag_dspy.errors import ConfigError
 from crag_dspy.optimize.statistics.differences import PairedDifference, paired_difference
 from crag_dspy.optimize.statistics.intervals import MeanInterval, group_numbers, mean_interval
+from crag_dspy.optimize.thresholds.evidence_cut import NEVER, OF_A_FOLD, best_with_cut
 from crag_dspy.optimize.thresholds.landscape import best_placed, landscape
 from crag_dspy.state.plain import Plain
 
 if TYPE_CHECKING:
     from crag_dspy.optimize.statistics.intervals import Groups
     from crag_dspy.optimize.thresholds.devset_arrays import DevsetArrays, Floats, Ints
+    from crag_dspy.optimize.thresholds.evidence_cut import Declining
     from crag_dspy.optimize.thresholds.exact import BestThresholds
 
 Choice = TypeVar("Choice")
@@ -99,6 +101,7 @@ def cross_validate(
     groups: Groups | None = None,
     keep: Thresholds | None = None,
     before: Floats | None = None,
+    declining: tuple[DevsetArrays, Declining, float] | None = None,
     level: float = 0.95,
     seed: int = 0,
 ) -> CrossValidated:
@@ -109,24 +112,38 @@ def cross_validate(
         folds, groups: see `cross_fit`.
         keep: as in `best_thresholds`.
         before: what each question was worth before the search.
+        declining: where the cut of the evidence is searched too: the questions without any, what declining is worth,
+            and the cut that there was.
         level: of the intervals.
         seed: of the folds and of the test.
     """
-    devset, policy = best.devset, best.policy
+    policy = best.policy
+    devset, spared, keep_cut = declining or (best.devset, None, None)
 
-    def choose(chosen: Ints) -> Thresholds:
-        pair = best_placed(landscape(devset.subset(chosen), policy), keep)
-        return Thresholds(pair.upper, pair.lower)
+    def choose(chosen: Ints) -> tuple[Thresholds, float]:
+        some = devset.subset(chosen)
+        if spared is None:
+            pair, cut = best_placed(landscape(some, policy), keep), NEVER
+        else:
+            found = best_with_cut(
+                some, spared.subset(chosen), policy, keep=keep, keep_cut=keep_cut, most=OF_A_FOLD
+            )
+            pair, cut = found.pair, found.cut
+        return Thresholds(pair.upper, pair.lower), cut
 
-    def worth(pair: Thresholds, held: Ints) -> Floats:
-        return devset.subset(held).values_at(pair.upper, pair.lower, policy)
+    def worth(choice: tuple[Thresholds, float], held: Ints) -> Floats:
+        pair, cut = choice
+        some = devset.subset(held)
+        if spared is not None:
+            some = spared.subset(held).at(some, cut)
+        return some.values_at(pair.upper, pair.lower, policy)
 
     repeats = repeats_of(devset, policy, folds)
     found = cross_fit(devset.n, choose, worth, groups=groups, folds=folds, repeats=repeats, seed=seed)
     return CrossValidated(
         mean_interval(found.values, groups, level=level),
         None if before is None else paired_difference(before, found.values, groups, level=level, seed=seed),
-        found.choices,
+        [pair for pair, _ in found.choices],
     )
 
 

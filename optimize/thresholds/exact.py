@@ -26,6 +26,7 @@ from crag_dspy.optimize.thresholds.devset_arrays import (
     checked_policy,
     read_devset,
 )
+from crag_dspy.optimize.thresholds.evidence_cut import Declining, PlacedCut, best_with_cut
 from crag_dspy.optimize.thresholds.frontier import FrontierPoint, pareto
 from crag_dspy.optimize.thresholds.landscape import best_placed, landscape
 from crag_dspy.state.plain import Plain, plain
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from crag_dspy.optimize.thresholds.devset_arrays import Bools
-    from crag_dspy.optimize.thresholds.landscape import Landscape
+    from crag_dspy.optimize.thresholds.landscape import Landscape, Placed
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class BestThresholds(Plain):
     searches: the number of questions that search the web there.
     upper_range, lower_range: the plateaus: each threshold can move this far, the other staying, and neither
         the value nor the number of searches changes.
+    evidence: the cut of the evidence that is best together with them; None where it was not searched. Everything else
+        here is at that cut.
     """
 
     SHOWN: ClassVar[str] = "upper lower value searches policy upper_range lower_range n"
@@ -58,6 +61,7 @@ class BestThresholds(Plain):
     upper_range: tuple[float, float]
     lower_range: tuple[float, float]
     devset: DevsetArrays = field(repr=False, compare=False)
+    evidence: PlacedCut | None = None
 
     @property
     def thresholds(self) -> Thresholds:
@@ -99,6 +103,12 @@ class BestThresholds(Plain):
         """The optimum as plain data."""
         shown = super().to_json()
         shown["questions"] = shown.pop("n")
+        if self.evidence is not None:
+            shown |= {
+                "evidence_threshold": self.evidence.cut,
+                "evidence_range": list(self.evidence.cut_range),
+                "gap": self.evidence.gap,
+            }
         return {**shown, "actions": plain(self.actions_at(self.upper, self.lower)), "oracle": self.oracle}
 
     @cached_property
@@ -120,6 +130,8 @@ def best_thresholds(
     policy: Policy | str = "max",
     *,
     keep: Thresholds | None = None,
+    declining: Declining | None = None,
+    keep_cut: float | None = None,
 ) -> BestThresholds:
     """The thresholds with the largest mean outcome over ALL pairs, as `decide` would apply them.
 
@@ -131,6 +143,8 @@ def best_thresholds(
             too.
         policy: "max" takes O(n log n) for n questions, "vote" O(d (n + d)) for d distinct scores.
         keep: a pair that is returned as it is when no other is better.
+        declining: what it is worth not to answer; the cut of the evidence is then searched too, and `keep_cut` is the
+            one that stays when no other is better.
 
     Returns:
         The optimum. Of equally good pairs: `keep`, then fewer searches, then the widest gap between scores for
@@ -142,15 +156,29 @@ def best_thresholds(
     """
     known = checked_policy(policy)
     devset = read_devset(scores, outcomes)
-    pair = best_placed(landscape(devset, known), keep)
-    chosen = devset.actions(pair.upper, pair.lower, known)
+    if declining is None:
+        return best_of(devset, known, keep=keep)
+    found = best_with_cut(devset, declining, known, keep=keep, keep_cut=keep_cut)
+    return _at(declining.at(devset, found.cut), known, found.pair, found)
+
+
+def best_of(devset: DevsetArrays, policy: Policy, *, keep: Thresholds | None = None) -> BestThresholds:
+    """The same of questions that are arrays already."""
+    return _at(devset, policy, best_placed(landscape(devset, policy), keep))
+
+
+def _at(
+    devset: DevsetArrays, policy: Policy, pair: Placed, evidence: PlacedCut | None = None
+) -> BestThresholds:
+    chosen = devset.actions(pair.upper, pair.lower, policy)
     return BestThresholds(
         upper=pair.upper,
         lower=pair.lower,
         value=math.fsum(devset.values[np.arange(devset.n), chosen]) / devset.n,
         searches=int((chosen != CORRECT).sum()),
-        policy=known,
+        policy=policy,
         upper_range=pair.upper_range,
         lower_range=pair.lower_range,
         devset=devset,
+        evidence=evidence,
     )

@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import dspy
+
 from crag_dspy.actions import Action
 from crag_dspy.errors import ConfigError
 from crag_dspy.once import KnownCalls, calls_once, spared_seconds
@@ -32,11 +34,14 @@ from crag_dspy.optimize.runs.fingerprints import (
 )
 from crag_dspy.optimize.runs.folder import Run
 from crag_dspy.optimize.runs.pool import run_each
+from crag_dspy.optimize.thresholds.devset_arrays import DevsetArrays, read_devset
+from crag_dspy.optimize.thresholds.evidence_cut import NEVER, Declining
+from crag_dspy.settings import Settings
+from crag_dspy.state.plain import plain
+from crag_dspy.text.replies import abstention_for
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import dspy
 
     from crag_dspy.optimize.metrics.objective import Prices
     from crag_dspy.optimize.metrics.score import Metric
@@ -51,7 +56,8 @@ class Outcomes:
         rows: for each question, the stored row of each action that can be reached. A row has `key`,
             `question`, `answers`, `answer`, `failed`, `action`, `grounded`, `quality` (the metric before prices),
             `feedback`, `cost` (of this action, had it been the only one), `shared` (LM calls of it that were
-            another action's of this question), `cached`, `scores`, `warnings`, `error` and `trace`.
+            another action's of this question), `cached`, `scores`, `warnings`, `error` and `trace`; and, for the third
+            threshold, `evidence_score` and `declined`: the quality and cost of declining on that evidence.
         runs_now: runs of the program that were made for this.
         groups: for each question, what it belongs to; None where no question says.
     """
@@ -91,6 +97,26 @@ class Outcomes:
             {action: float(row["quality"]) - prices.of(Cost(**row["cost"])) for action, row in each.items()}
             for each in self.rows
         ]
+
+    def declining(self, prices: Prices) -> Declining | None:
+        """What declining is worth after its cost; None where no outcome says."""
+        known = [
+            {
+                action: (
+                    row["evidence_score"],
+                    float(row["declined"]["quality"]) - prices.of(Cost(**row["declined"]["cost"])),
+                )
+                for action, row in each.items()
+                if row.get("declined") is not None
+            }
+            for each in self.rows
+        ]
+        return Declining.read(known) if any(known) else None
+
+    def arrays(self, prices: Prices, cut: float) -> DevsetArrays:
+        """What each action is worth after its cost, with this cut of the evidence."""
+        devset, spared = read_devset(self.scores, self.values(prices)), self.declining(prices)
+        return devset if spared is None else spared.at(devset, cut)
 
     def warnings(self) -> dict[str, int]:
         """How many runs gave each warning."""
@@ -141,6 +167,7 @@ def collect_outcomes(
         )
     check_devset(devset, [metric])
     groups = groups_of(devset, by)
+    program = always_answering(program)
     identity = {**program_identity(program, decisions=False), **metric_identity(metric)}
     examples = {example_key(example): example for example in devset}
     with Run.open(
@@ -234,7 +261,36 @@ def _outcome(
         "quality": float(field_of(result, "quality", value)) if result is not None else value,
         "feedback": feedback,
         "error": error,
+        **_declined(example, asked, metric, error),
     }
+
+
+def always_answering(program: dspy.Module) -> dspy.Module:
+    """A copy that never declines for weak evidence, so that every cut can be tried on what it answers."""
+    copy = program.deepcopy()
+    for _, parameter in copy.named_parameters():
+        if isinstance(parameter, Settings):
+            parameter.evidence_threshold = NEVER
+    return copy
+
+
+def _declined(example: dspy.Example, asked: Asked, metric: Metric, error: str | None) -> dict[str, Any]:
+    """The score of the evidence, and what the question would be worth, and cost, had that been too low."""
+    trace = field_of(asked.prediction, "trace")
+    score = field_of(trace, "evidence_score")
+    if error is not None or score is None:
+        return {"evidence_score": None, "declined": None}
+    empty = {"answer": abstention_for(example.question), "evidence": [], "knowledge": "", "grounded": False}
+    prediction = dspy.Prediction(**{**dict(asked.prediction.items()), **empty})
+    _, quality, _, failed = judge_answer(metric, example, replace(asked, prediction=prediction), 0.0)
+    if failed is not None:
+        return {"evidence_score": None, "declined": None}
+    calls, tokens = trace.before_answer
+    spared = trace.seconds.get("generate", 0.0)
+    cost = replace(
+        asked.cost, lm_calls=calls, tokens=tokens, seconds=round(max(0.0, asked.cost.seconds - spared), 4)
+    )
+    return {"evidence_score": round(float(score), 6), "declined": {"quality": quality, "cost": plain(cost)}}
 
 
 def _by_key(rows: Sequence[dict[str, Any]]) -> dict[str, dict[Action, dict[str, Any]]]:

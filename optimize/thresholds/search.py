@@ -28,7 +28,8 @@ from crag_dspy.optimize.statistics.differences import PairedDifference
 from crag_dspy.optimize.statistics.wording import shown_p, told_groups, told_power
 from crag_dspy.optimize.thresholds.cross_fit import CrossValidated, cross_validate
 from crag_dspy.optimize.thresholds.devset_arrays import checked_policy
-from crag_dspy.optimize.thresholds.exact import BestThresholds, best_thresholds
+from crag_dspy.optimize.thresholds.evidence_cut import NEVER
+from crag_dspy.optimize.thresholds.exact import BestThresholds, best_of, best_thresholds
 from crag_dspy.optimize.thresholds.outcomes import Outcomes, collect_outcomes
 from crag_dspy.settings import Settings
 from crag_dspy.state.plain import Plain, plain
@@ -55,7 +56,8 @@ class ThresholdSearch(Plain):
         candidate: a copy with the optimum in either case, for who judges it on yet other questions.
         best: the optimum of quality minus prices on these questions; the frontier is a method of it.
         quality: the mean metric at the optimum, before prices.
-        before: the thresholds that the program had, and `value_before` what they were worth.
+        before: the thresholds that the program had, `evidence_before` its cut of the evidence, and `value_before` what
+            they were worth.
         change: from those to the optimum, each question judged at thresholds found without it. None for fewer than
             two questions.
         cross_validated: what such a search is worth on questions that it has not seen; None for fewer than two.
@@ -78,6 +80,7 @@ class ThresholdSearch(Plain):
     outcomes: Outcomes
     prices: Prices
     metric: str
+    evidence_before: float = NEVER
     seed: int = 0
     always: Mapping[Action, float] = field(default_factory=dict)
 
@@ -99,6 +102,10 @@ class ThresholdSearch(Plain):
         return self.best.thresholds if self.improved else self.before
 
     @property
+    def _cut(self) -> float | None:
+        return None if self.best.evidence is None else self.best.evidence.cut
+
+    @property
     def verdict(self) -> str:
         """In one sentence: which thresholds are kept, and why."""
         change = self.change
@@ -109,7 +116,7 @@ class ThresholdSearch(Plain):
         told = f"{change}, p {shown_p(change.p_value)}, on questions that did not choose them"
         if self.improved:
             return f"Better beyond noise ({told}): the new thresholds are kept."
-        if self.best.thresholds == self.before:
+        if self.best.thresholds == self.before and self._cut in (None, self.evidence_before):
             return "No thresholds are better on these questions: the old ones are kept."
         return f"Not better beyond noise ({told}; {told_power(change)}): the old thresholds are kept."
 
@@ -130,6 +137,7 @@ class ThresholdSearch(Plain):
         lines = [
             f"upper {best.upper:.4f}  (anything from {high[0]:.4f} to {high[1]:.4f} is as good)",
             f"lower {best.lower:.4f}  (anything from {low[0]:.4f} to {low[1]:.4f} is as good)",
+            *self._evidence(),
             f"policy {best.policy}",
             f"{value} {best.value:.3f} on the {best.n} questions that chose them, the best of all thresholds",
         ]
@@ -140,7 +148,8 @@ class ThresholdSearch(Plain):
             lines.append(told_groups(best.n, self.outcomes.groups))
         shown = ", ".join(f"{name.value} {worth:.3f}" for name, worth in self.always.items())
         lines += [
-            f"before: upper {self.before.upper:.4f}, lower {self.before.lower:.4f}: {self.value_before:.3f}",
+            f"before: upper {self.before.upper:.4f}, lower {self.before.lower:.4f}{self._evidence_before()}: "
+            f"{self.value_before:.3f}",
             self.verdict,
             f"always one action: {shown}; the best action for every question: {best.oracle:.3f}",
             f"actions: {', '.join(f'{name.value} {count}' for name, count in actions.items())}",
@@ -149,6 +158,19 @@ class ThresholdSearch(Plain):
             f"{self.outcomes.lm_calls} LM calls; a {GRID} x {GRID} grid would have taken {self.grid_runs} runs",
         ]
         return "\n".join([*lines, *(f"warning: {told}" for told in self.warnings)])
+
+    def _evidence(self) -> list[str]:
+        found = self.best.evidence
+        if found is None:
+            return []
+        low, high = found.cut_range
+        line = (
+            f"evidence_threshold {found.cut:.4f}  (anything from {low:.4f} to {high:.4f} declines the same)"
+        )
+        return [line if not found.gap else f"{line}; another cut could gain at most {found.gap:.4f}"]
+
+    def _evidence_before(self) -> str:
+        return "" if self.best.evidence is None else f", evidence_threshold {self.evidence_before:.4f}"
 
     @property
     def warnings(self) -> list[str]:
@@ -175,7 +197,12 @@ class ThresholdSearch(Plain):
 
         `upper`, `lower`, `policy` and `value` are of the optimum; `kept` is what the program has.
         """
-        kept = {**plain(self.thresholds), "policy": settings_of(self.program).policy}
+        settings = settings_of(self.program)
+        kept = {
+            **plain(self.thresholds),
+            "evidence_threshold": settings.evidence_threshold,
+            "policy": settings.policy,
+        }
         made = {
             "kept": kept,
             "note": told_groups(self.best.n, self.outcomes.groups),
@@ -183,7 +210,11 @@ class ThresholdSearch(Plain):
             "runs_now": self.outcomes.runs_now,
             "lm_calls": self.outcomes.lm_calls,
         }
-        before = {**plain(self.before), "value": self.value_before}
+        before = {
+            **plain(self.before),
+            "evidence_threshold": self.evidence_before,
+            "value": self.value_before,
+        }
         return {**self.best.to_json(), **super().to_json(), "before": before, **made}
 
 
@@ -267,18 +298,31 @@ def thresholds_from(
 ) -> ThresholdSearch:
     """The search proper, on outcomes that are already there. Runs nothing."""
     settings = settings_of(program)
-    before = settings.thresholds
-    values, qualities = outcomes.values(prices), outcomes.qualities()
+    before, old_cut = settings.thresholds, settings.evidence_threshold
+    values = outcomes.values(prices)
     keep = before if policy == settings.policy else None
-    best = best_thresholds(outcomes.scores, values, policy, keep=keep)
-    plain = best_thresholds(outcomes.scores, qualities, policy) if prices else best
-    was = best.devset.values_at(before.upper, before.lower, settings.policy)
+    spared = outcomes.declining(prices)
+    best = best_thresholds(outcomes.scores, values, policy, keep=keep, declining=spared, keep_cut=old_cut)
+    cut = old_cut if best.evidence is None else best.evidence.cut
+    plain = best if not prices else best_of(outcomes.arrays(Prices(), cut), policy)
+    was = outcomes.arrays(prices, old_cut).values_at(before.upper, before.lower, settings.policy)
     held_out = None
     if best.n > 1:
-        held_out = cross_validate(best, folds, groups=outcomes.groups, keep=keep, before=was, seed=seed)
+        held_out = cross_validate(
+            best,
+            folds,
+            groups=outcomes.groups,
+            keep=keep,
+            before=was,
+            declining=None if spared is None else (outcomes.arrays(prices, NEVER), spared, old_cut),
+            seed=seed,
+        )
     known = tuned_on(program)
     candidate, kept = program.deepcopy(), program.deepcopy()
-    settings_of(candidate).update({"upper": best.upper, "lower": best.lower, "policy": policy, **known})
+    found_cut = {} if best.evidence is None else {"evidence_threshold": best.evidence.cut}
+    settings_of(candidate).update(
+        {"upper": best.upper, "lower": best.lower, "policy": policy, **found_cut, **known}
+    )
     settings_of(kept).update(known)
     found = ThresholdSearch(
         program=kept,
@@ -292,6 +336,7 @@ def thresholds_from(
         outcomes=outcomes,
         prices=prices,
         metric=metric,
+        evidence_before=old_cut,
         seed=seed,
         always={action: best.always(action) for action in Action},
     )

@@ -34,7 +34,7 @@ from crag_dspy.optimize.statistics.differences import PairedDifference, paired_d
 from crag_dspy.optimize.statistics.intervals import MeanInterval, mean_interval
 from crag_dspy.optimize.statistics.wording import shown_p, told_groups, told_power
 from crag_dspy.optimize.thresholds.cross_fit import cross_fit, repeats_of
-from crag_dspy.optimize.thresholds.devset_arrays import CORRECT, DevsetArrays, read_devset
+from crag_dspy.optimize.thresholds.devset_arrays import CORRECT, DevsetArrays
 from crag_dspy.optimize.thresholds.landscape import best_placed, landscape
 from crag_dspy.optimize.thresholds.outcomes import Outcomes, collect_outcomes
 from crag_dspy.optimize.thresholds.search import settings_of, tuned_on
@@ -282,7 +282,7 @@ class _CellOutcomes:
     @classmethod
     def of(cls, variant: dspy.Module, outcomes: Outcomes, prices: Prices, *, tuned: bool) -> _CellOutcomes:
         settings = settings_of(variant)
-        devset = read_devset(outcomes.scores, outcomes.values(prices))
+        devset = outcomes.arrays(prices, settings.evidence_threshold)
         return cls(devset, settings.policy, settings.thresholds, tuned)
 
     def thresholds_on(self, chosen: Ints) -> Thresholds:

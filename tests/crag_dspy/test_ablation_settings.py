@@ -106,7 +106,7 @@ def test_a_program_takes_only_what_is_allowed(actions: str, worth: float, script
 
 @pytest.mark.parametrize(
     ("select", "kept"),
-    [("both", (1, 1)), ("internal", (1, 2)), ("web", (3, 1)), ("none", (3, 2))],
+    [("both", (1, 0)), ("internal", (1, 2)), ("web", (3, 1)), ("none", (3, 2))],
 )
 @pytest.mark.parametrize("grade_by", ["passage", "strips"])
 def test_selection_can_be_left_away_for_each_source(

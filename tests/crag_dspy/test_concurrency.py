@@ -28,7 +28,7 @@ def document(town: str, version: int) -> dict[str, Any]:
 
 
 def test_many_threads_one_index_own_settings(tmp_path: Path, scripted_lm: Callable[..., Any]) -> None:
-    index = LocalIndex.create(tmp_path / "index")
+    index = LocalIndex.create(tmp_path / "index", embedder=None)
     index.add([document(town, 0) for town in TOWNS])
     program = CRAG(index, Grader(), k=3)
     stop = threading.Event()

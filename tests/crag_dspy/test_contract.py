@@ -210,7 +210,7 @@ def test_an_async_agent_calls_the_tool_without_blocking_the_loop(scripted_lm: Ca
 
 
 def test_programs_tools_and_traces_pickle(scripted_lm: Callable[..., Any], tmp_path: Path) -> None:
-    index = LocalIndex.create(tmp_path / "index")
+    index = LocalIndex.create(tmp_path / "index", embedder=None)
     index.add([INSIDE])
     crag = CRAG(index, Grader(), index)
     agent = dspy.ReAct("question -> answer", tools=[as_tool(crag.corrective)])

@@ -111,7 +111,7 @@ def test_ask_tells_no_key(
     capfd: pytest.CaptureFixture[str],
     record_property: Any,
 ) -> None:
-    LocalIndex.build(tmp_path / "index", ["Paris is in France."])
+    LocalIndex.build(tmp_path / "index", ["Paris is in France."], embedder=None)
     (tmp_path / "crag.toml").write_text(
         f"[retriever]\npath = 'index'\n[search]\nkind = 'tavily'\nbase_url = '{provider}'\nretries = 0\n"
         f"[lm]\nmodel = 'openai/gpt-x'\napi_base = '{provider}'\nkey_env = 'MINE'\nnum_retries = 0\ncache = false\n"

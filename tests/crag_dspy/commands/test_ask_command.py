@@ -37,7 +37,7 @@ def by_words(question: str, texts: Sequence[str]) -> list[float]:
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripted_lm: Any) -> Path:
-    LocalIndex.create(tmp_path / "docs").add(
+    LocalIndex.create(tmp_path / "docs", embedder=None).add(
         [{"id": "t", "title": "Tower", "text": "The tower was begun in 1173. [red]It leans.[/red]"}]
     )
     parts = types.ModuleType("parts_for_ask")
@@ -108,7 +108,9 @@ def test_a_saved_program_brings_its_settings(config: Path, capsys: pytest.Captur
 def test_an_index_on_the_command_line_takes_the_place_of_the_configured_one(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    LocalIndex.create(tmp_path / "others").add([{"id": "o", "text": "Another tower, begun in 1902."}])
+    LocalIndex.create(tmp_path / "others", embedder=None).add(
+        [{"id": "o", "text": "Another tower, begun in 1902."}]
+    )
     monkeypatch.chdir(tmp_path)
     assert cli.main(["ask", QUESTION, "--config", str(config), "--index", "others", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["evidence"][0]["id"] == "o"

@@ -24,7 +24,7 @@ from crag_dspy.optimize.runs.folder import RESULTS, read_rows
 
 TESTS = Path(__file__).parents[2]
 TABLES = {"retriever": "retrieve", "grader": "grader", "search": "search", "lm": "lm"}
-SETTINGS = "[settings]\nk = 1\nweb_results = 1\nstrip_threshold = -1.0\n"
+SETTINGS = "[settings]\nk = 1\nweb_results = 1\nstrip_threshold = -1.0\nevidence_threshold = -1.0\n"
 CLAIMS = (("Paris is the capital of France.", "true"), ("Lyon is the capital of France.", "false"))
 
 
@@ -161,6 +161,29 @@ def test_long_answers_are_judged_by_their_facts_where_there_is_a_judge(command: 
     assert any("facts" in request.fields for request in lm.requests)
     command("--systems", "rag", "--task", "long", "--json", "--run", "runs/plain", questions="lives.jsonl")
     assert json.loads(capsys.readouterr().out)["metric"] == "grounded"
+
+
+def test_evidence_alone_needs_no_language_model(command: Any, capsys: Any) -> None:
+    """The cheap baselines come by default; with other questions to tune on, sentences also decline."""
+    row = {"question": "What is the capital of Chile?", "answers": []}
+    Path("others.jsonl").write_text(json.dumps(row))
+    lm = command("--no-lm", "--json", "--systems", "words:3,both:1,crag", "--tune-on", "others.jsonl")
+    found = json.loads(capsys.readouterr().out)
+    assert not lm.requests
+    assert found["metric"] == "answer_in_evidence"
+    assert [one["name"] for one in found["systems"]] == [
+        "3 best sentences (BM25)",
+        "3 best sentences (BM25), declining",
+        "RAG (1 passages, 1 pages)",
+        "CRAG",
+    ]
+
+
+def test_what_needs_a_language_model_is_refused_without_one(command: Any) -> None:
+    with pytest.raises(ConfigError, match="selfrag"):
+        command("--no-lm", "--systems", "crag,selfrag")
+    with pytest.raises(ConfigError, match="--task"):
+        command("--no-lm", "--task", "short")
 
 
 def test_seeds_need_a_temperature(command: Any, capsys: Any) -> None:

@@ -198,16 +198,25 @@ VERBS = [
 ]
 
 
-@pytest.mark.parametrize("verb", VERBS)
+LIMITS = [
+    (("--max-calls", "3"), "3 LM calls"),
+    (("--max-tokens", "200"), "200 tokens"),
+    (("--max-cost", "0.0002", "--token-price", "1,1"), r"\$0\.0002"),
+]
+
+
+@pytest.mark.parametrize(("limit", "named"), LIMITS, ids=["calls", "tokens", "dollars"])
+@pytest.mark.parametrize("verb", VERBS, ids=[verb[0] for verb in VERBS])
 def test_a_limit_ends_the_command_and_the_next_one_goes_on(
-    verb: tuple[str, ...], command: Any, capsys: Any
+    verb: tuple[str, ...], limit: tuple[str, ...], named: str, command: Any, capsys: Any
 ) -> None:
     whole = len(command(*verb, "--run", "runs/whole").requests)
     requests = sys.modules["capitals_parts"].lm.requests  # type: ignore[attr-defined]
-    with pytest.raises(BudgetSpentError, match="the limit of 3 LM calls is spent"):
-        command(*verb, "--run", "runs/limited", "--max-calls", "3")
-    assert len(requests) == whole + 3
-    assert "spent: 3 LM calls" in capsys.readouterr().err
+    with pytest.raises(BudgetSpentError, match=f"the limit of {named} is spent"):
+        command(*verb, "--run", "runs/limited", *limit)
+    paid = len(requests) - whole
+    assert 0 < paid < whole
+    assert f"spent: {paid} LM calls" in capsys.readouterr().err
     command(*verb, "--run", "runs/limited")
     assert len(requests) <= 2 * whole + 1  # the question that was cut off is asked again, and no other
 

@@ -49,7 +49,7 @@ def doctor(
 
 @pytest.fixture
 def index(tmp_path: Path) -> str:
-    LocalIndex.create(tmp_path / "docs").add(["One text.", "Another."])
+    LocalIndex.create(tmp_path / "docs", embedder=None).add(["One text.", "Another."])
     return "[retriever]\npath = 'docs'\n"
 
 

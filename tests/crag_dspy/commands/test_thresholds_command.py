@@ -86,6 +86,17 @@ def test_the_same_command_runs_nothing_again(command: Any, capsys: pytest.Captur
     assert "(0 now)" in capsys.readouterr().out
 
 
+def test_without_a_language_model_the_evidence_chooses_and_the_whole_program_is_saved(
+    command: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    lm = command("--no-lm", "--out", "found.json")
+    assert not lm.requests
+    assert "answer_in_evidence 1.000 on the 6 questions" in capsys.readouterr().out
+    saved = json.loads((tmp_path / "found.json").read_text())
+    assert saved["corrective.settings"]["rewrite"] is True  # of the program as it will be used
+    assert "generate" in saved
+
+
 def test_json_is_one_object_and_the_program_is_saved(
     command: Any, capitals_program: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -95,7 +106,7 @@ def test_json_is_one_object_and_the_program_is_saved(
     assert json.loads((tmp_path / "elsewhere" / "metrics.json").read_text()) == found
     loaded = capitals_program()
     loaded.load("crag.json")
-    kept = {"upper": loaded.settings.upper, "lower": loaded.settings.lower, "policy": loaded.settings.policy}
+    kept = {name: getattr(loaded.settings, name) for name in found["kept"]}
     assert kept == found["kept"]  # six questions change nothing
     assert (found["improved"], found["kept"]["policy"]) == (False, "max")
     assert loaded.settings.grader_fingerprint == "v1"

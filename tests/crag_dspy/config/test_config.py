@@ -46,7 +46,7 @@ def lists(**arguments: Any) -> Any:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with an index, and with this module importable under a name that a file can give."""
-    LocalIndex.create(tmp_path / "docs").add(PASSAGES)
+    LocalIndex.create(tmp_path / "docs", embedder=None).add(PASSAGES)
     (tmp_path / "parts_for_config.py").write_text(
         "from typing import Any\n"
         + inspect.getsource(by_words)

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from document_files import docx_of, pdf_of
+from linear_time import assert_linear, repeated
 
 from crag_dspy.errors import ConfigError
 from crag_dspy.files.converters import converted
@@ -107,6 +108,20 @@ def test_what_cannot_be_read_says_why(raw: bytes, suffix: str, message: str) -> 
         converted(raw, suffix)
 
 
+@pytest.mark.parametrize(
+    "unit", ["<!--", "<a b='", '<a href="x', "<?", "<![CDATA[", "<li>a", "<td>a", "<p>a ", "&", "<"]
+)
+def test_a_web_page_takes_linear_time(unit: str) -> None:
+    assert_linear(
+        lambda text: converted(text.encode(), ".html"), lambda n: "<p>Text.</p>" + repeated(unit)(n), n=4000
+    )
+
+
+def test_a_page_that_says_it_is_xml_is_read() -> None:
+    page = '<?xml version="1.0" encoding="utf-8"?><html><body><h1>桥</h1><p>It is open.</p></body></html>'
+    assert converted(page.encode(), ".html").text == "# 桥\n\nIt is open.\n"
+
+
 def test_an_encrypted_pdf_says_so() -> None:
     import pypdf
 
@@ -118,9 +133,17 @@ def test_an_encrypted_pdf_says_so() -> None:
         converted(out.getvalue(), ".pdf")
 
 
-@pytest.mark.parametrize("suffix", [".html", ".docx", ".pdf"])
-def test_what_is_not_installed_says_how(suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("bs4", "bs4.dammit", "mammoth", "pypdf"):
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ConfigError, match=r'pip install "\.\[files\]"'):
+@pytest.mark.parametrize(
+    ("suffix", "missing"),
+    [
+        (".html", "bs4.dammit"),
+        (".html", "lxml"),
+        (".htm", "markdownify"),
+        (".docx", "mammoth"),
+        (".pdf", "pypdf"),
+    ],
+)
+def test_what_is_not_installed_says_how(suffix: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ConfigError, match=rf'files need {missing}: pip install "\.\[files\]"'):
         converted(b"<p>Text.</p>", suffix)

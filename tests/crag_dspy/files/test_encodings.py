@@ -38,6 +38,12 @@ def test_a_long_file_is_recognised_by_a_part_of_it() -> None:
     assert decoded(raw) == (text, "gb18030")
 
 
+def test_a_byte_that_does_not_fit_is_named() -> None:
+    raw = TEXTS["gb18030"].encode("gb18030") * 20 + b"\xff\xff"
+    with pytest.raises(ConfigError, match=rf"nor all gb18030 \(byte {len(raw) - 2}\)"):
+        decoded(raw)
+
+
 @given(st.text(st.characters(codec="utf-8")))
 def test_utf8_stays_what_it_is(text: str) -> None:
     found = decoded(text.encode())

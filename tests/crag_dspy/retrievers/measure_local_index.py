@@ -71,7 +71,7 @@ def measure_import(args: argparse.Namespace) -> None:
             lines.writelines(json.dumps(document) + "\n" for document in language.documents(args.passages))
         before = peak_mib()
         started = time.perf_counter()
-        index = LocalIndex.build(Path(folder) / "index", source, progress=True)
+        index = LocalIndex.build(Path(folder) / "index", source, progress=True, embedder=None)
         seconds = time.perf_counter() - started
         say(
             passages=len(index),

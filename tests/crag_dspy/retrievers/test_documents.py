@@ -89,6 +89,20 @@ def test_one_line_that_is_not_utf8_changes_nothing_for_the_others(tmp_path: Path
     assert len(met.refused) == 1
 
 
+def test_one_bad_line_of_another_encoding_costs_itself_only(tmp_path: Path) -> None:
+    lines = [
+        json.dumps({"text": f"武汉长江大桥建成于{year}年，全长一千六百米。"}, ensure_ascii=False)
+        for year in range(9)
+    ]
+    raw = [line.encode("gb18030") for line in lines]
+    (tmp_path / "kb.jsonl").write_bytes(b"\n".join([*raw, b'{"text": "\xff\xff"}']))
+    met = Met()
+    assert len(list(read_documents(tmp_path, met))) == 9
+    assert [message.split(": ")[1] for message in met.refused] == [
+        "not GB18030 (byte 10), as other lines are"
+    ]
+
+
 @pytest.mark.parametrize("encoding", ["gb18030", "utf-16", "utf-8-sig"])
 @pytest.mark.parametrize("name", ["kb.jsonl", "kb.csv", "a.md", "a.html"])
 def test_what_is_not_utf8_is_recognised_and_told(tmp_path: Path, name: str, encoding: str) -> None:

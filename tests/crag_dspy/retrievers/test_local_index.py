@@ -61,7 +61,7 @@ DOCUMENTS = [
 
 @pytest.fixture
 def words(tmp_path: Path) -> LocalIndex:
-    index = LocalIndex.create(tmp_path / "words")
+    index = LocalIndex.create(tmp_path / "words", embedder=None)
     index.add(DOCUMENTS)
     return index
 
@@ -106,7 +106,7 @@ def test_words_are_found_in_any_case_and_inflection(words: LocalIndex) -> None:
 
 
 def test_a_question_of_stop_words_finds_the_band(tmp_path: Path) -> None:
-    index = LocalIndex.create(tmp_path / "index")
+    index = LocalIndex.create(tmp_path / "index", embedder=None)
     index.add([{"id": "band", "text": "The Who are a rock band."}, {"id": "soup", "text": "Leek soup."}])
     assert ids(index("The Who", 1)) == ["band"]
 
@@ -241,7 +241,7 @@ LONG = " ".join(f"Sentence {number} speaks of stone {number}." for number in ran
 
 
 def test_a_long_document_is_found_by_its_part_which_says_where_it_is(tmp_path: Path) -> None:
-    index = LocalIndex.create(tmp_path / "index", chunk_words=30)
+    index = LocalIndex.create(tmp_path / "index", chunk_words=30, embedder=None)
     index.add([{"id": "long", "title": "Stones", "text": LONG, "url": "u", "metadata": {"page": 1}}])
     (found,) = index("stone 17", 1)
     assert found.id.startswith("long#")
@@ -254,7 +254,7 @@ def test_a_long_document_is_found_by_its_part_which_says_where_it_is(tmp_path: P
 def test_chunk_ids_are_the_same_whenever_the_index_is_built(tmp_path: Path) -> None:
     built = []
     for name in ("one", "two"):
-        index = LocalIndex.create(tmp_path / name, chunk_words=30)
+        index = LocalIndex.create(tmp_path / name, chunk_words=30, embedder=None)
         index.add([{"id": "long", "text": LONG}, {"id": "short", "text": "One sentence."}])
         built.append({passage.id: passage.text for passage in index.passages()})
     assert built[0] == built[1]
@@ -276,7 +276,7 @@ def test_a_document_that_is_added_again_replaces_all_its_chunks(tmp_path: Path) 
 
 
 def test_deleting_a_document_deletes_all_its_chunks(tmp_path: Path) -> None:
-    index = LocalIndex.create(tmp_path / "index", chunk_words=30)
+    index = LocalIndex.create(tmp_path / "index", chunk_words=30, embedder=None)
     index.add([{"id": "it's", "text": LONG}, {"id": "other", "text": "A tower."}])
     assert index.delete(["it's", "no such id", "it's"]) == 1
     assert ids(list(index.passages())) == ["other"]
@@ -287,7 +287,7 @@ def test_deleting_a_document_deletes_all_its_chunks(tmp_path: Path) -> None:
 
 
 def test_many_documents_are_deleted_at_once(tmp_path: Path) -> None:
-    index = LocalIndex.create(tmp_path / "index")
+    index = LocalIndex.create(tmp_path / "index", embedder=None)
     index.add([{"id": f"d{number}", "text": f"word {number}"} for number in range(3000)])
     assert index.delete(f"d{number}" for number in range(1, 5000)) == 2999
     assert ids(index("word", 5)) == ["d0"]
@@ -364,7 +364,8 @@ def test_passages_can_be_moved_elsewhere_with_their_vectors(hybrid: LocalIndex) 
     assert moved["soup"] is not None
     assert np.linalg.norm(moved["soup"]) == pytest.approx(1.0, abs=1e-5)
     assert {
-        vector for _, vector in LocalIndex.create(hybrid.path.parent / "w").passages_with_vectors()
+        vector
+        for _, vector in LocalIndex.create(hybrid.path.parent / "w", embedder=None).passages_with_vectors()
     } == set()
 
 
@@ -372,7 +373,10 @@ def test_passages_can_be_moved_elsewhere_with_their_vectors(hybrid: LocalIndex) 
 
 
 def test_the_fingerprint_is_of_the_content_not_of_its_history(tmp_path: Path) -> None:
-    one, two = LocalIndex.create(tmp_path / "one"), LocalIndex.create(tmp_path / "two")
+    one, two = (
+        LocalIndex.create(tmp_path / "one", embedder=None),
+        LocalIndex.create(tmp_path / "two", embedder=None),
+    )
     one.add(DOCUMENTS)
     two.add(["Something else.", *reversed(DOCUMENTS[1:])])
     assert one.fingerprint != two.fingerprint
@@ -383,14 +387,14 @@ def test_the_fingerprint_is_of_the_content_not_of_its_history(tmp_path: Path) ->
 
 def test_the_fingerprint_tells_content_chunks_embedder_and_mode_apart(tmp_path: Path) -> None:
     made = [
-        LocalIndex.create(tmp_path / "a"),
-        LocalIndex.create(tmp_path / "b", chunk_words=30),
+        LocalIndex.create(tmp_path / "a", embedder=None),
+        LocalIndex.create(tmp_path / "b", chunk_words=30, embedder=None),
         LocalIndex.create(tmp_path / "c", topics),
     ]
     for index in made:
         index.add(DOCUMENTS)
     made.append(LocalIndex.open(tmp_path / "c", topics, mode="vector"))
-    titled = LocalIndex.create(tmp_path / "d")
+    titled = LocalIndex.create(tmp_path / "d", embedder=None)
     titled.add([{**DOCUMENTS[0], "title": "Forth Rail Bridge"}, *DOCUMENTS[1:]])
     assert len({index.fingerprint for index in [*made, titled]}) == 5
 
@@ -455,10 +459,10 @@ def jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 def test_an_index_is_built_from_a_file_and_updated_by_building_again(tmp_path: Path) -> None:
     source = jsonl(tmp_path / "kb.jsonl", DOCUMENTS)
-    index = LocalIndex.build(tmp_path / "index", source, chunk_words=50)
+    index = LocalIndex.build(tmp_path / "index", source, chunk_words=50, embedder=None)
     assert len(index) == 4
     jsonl(source, [{**DOCUMENTS[0], "text": "It opened on 4 March 1890."}, *DOCUMENTS[1:]])
-    again = LocalIndex.build(tmp_path / "index", source)
+    again = LocalIndex.build(tmp_path / "index", source, embedder=None)
     assert again.chunk_words == 50
     assert [passage.text for passage in again("opened", 5)] == ["It opened on 4 March 1890."]
 
@@ -467,9 +471,9 @@ def test_a_line_that_cannot_be_read_leaves_everything_as_it_was_or_costs_itself_
     source = tmp_path / "kb.jsonl"
     source.write_text('{"id": "new", "text": "New."}\n{"id": "bad"}\n', encoding="utf-8")
     with pytest.raises(ConfigError, match=r"kb\.jsonl line 2: field 'text'"):
-        LocalIndex.build(tmp_path / "index", source, strict=True)
+        LocalIndex.build(tmp_path / "index", source, embedder=None, strict=True)
     assert not (tmp_path / "index").exists()
-    index = LocalIndex.create(tmp_path / "index")
+    index = LocalIndex.create(tmp_path / "index", embedder=None)
     index.add(DOCUMENTS)
     with pytest.raises(ConfigError, match="line 2"):
         index.add_from(source, strict=True)
@@ -506,7 +510,9 @@ def test_an_interrupted_import_leaves_whole_documents_and_goes_on(
 
 
 def test_progress_goes_to_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    LocalIndex.build(tmp_path / "index", jsonl(tmp_path / "kb.jsonl", DOCUMENTS), progress=True)
+    LocalIndex.build(
+        tmp_path / "index", jsonl(tmp_path / "kb.jsonl", DOCUMENTS), progress=True, embedder=None
+    )
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "4/4" in captured.err
@@ -517,11 +523,11 @@ def test_progress_goes_to_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_creating_where_something_is_already_is_refused(words: LocalIndex, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="an index already"):
-        LocalIndex.create(words.path)
+        LocalIndex.create(words.path, embedder=None)
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.png").write_bytes(b"")
     with pytest.raises(ConfigError, match="not empty, and not an index"):
-        LocalIndex.create(tmp_path / "photos")
+        LocalIndex.create(tmp_path / "photos", embedder=None)
 
 
 def test_a_creation_that_was_cut_short_is_done_again(words: LocalIndex) -> None:

@@ -65,7 +65,7 @@ def test_32_readers_never_see_a_document_half_replaced(tmp_path: Path, embedder:
 
 
 def test_threads_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
-    index = LocalIndex.create(tmp_path / "index")
+    index = LocalIndex.create(tmp_path / "index", embedder=None)
 
     def write(writer: int) -> None:
         handle = LocalIndex.open(tmp_path / "index")
@@ -91,7 +91,7 @@ def add_in_a_process(path: str, writer: int) -> None:
 
 @pytest.mark.slow
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
-    index = LocalIndex.create(tmp_path / "index")
+    index = LocalIndex.create(tmp_path / "index", embedder=None)
     index.add(["Here before."])
     context = multiprocessing.get_context("spawn")
     writers = [
@@ -123,7 +123,7 @@ def test_an_index_that_was_searched_works_after_a_fork(tmp_path: Path) -> None:
 
 
 def test_a_reader_on_an_old_state_is_not_broken_by_compaction(tmp_path: Path) -> None:
-    index = LocalIndex.create(tmp_path / "index")
+    index = LocalIndex.create(tmp_path / "index", embedder=None)
     index.add([{"id": f"d{number}", "text": f"word {number}"} for number in range(100)])
     stream = index.passages_with_vectors(batch=10)
     first = [next(stream)[0].id]

@@ -39,7 +39,9 @@ def long_documents(count: int) -> list[dict[str, str]]:
 
 def test_threads_that_build_one_index_at_once_all_write_to_it(tmp_path: Path) -> None:
     def build(number: int) -> None:
-        LocalIndex.build(tmp_path / "index", [{"id": f"d{number}", "text": f"Document {number}."}])
+        LocalIndex.build(
+            tmp_path / "index", [{"id": f"d{number}", "text": f"Document {number}."}], embedder=None
+        )
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(build, range(6)))
@@ -69,17 +71,17 @@ def test_processes_that_build_one_index_at_once_all_write_to_it(tmp_path: Path) 
 
 def test_what_a_killed_creation_leaves_does_not_stop_the_next(tmp_path: Path) -> None:
     folder = tmp_path / "index"
-    LocalIndex.create(folder)
+    LocalIndex.create(folder, embedder=None)
     (folder / "index.json").rename(folder / "index.json.4711")  # as earlier versions left it
     (folder / ".index.crag-part.0123456789abcdef.json").write_text("{")
-    index = LocalIndex.build(folder, ["A beacon."])
+    index = LocalIndex.build(folder, ["A beacon."], embedder=None)
     assert [passage.text for passage in index("beacon")] == ["A beacon."]
 
 
 def test_a_folder_of_something_else_is_still_refused(tmp_path: Path) -> None:
     (tmp_path / "index.txt").write_text("mine")
     with pytest.raises(ConfigError, match="not empty, and not an index"):
-        LocalIndex.build(tmp_path, ["A beacon."])
+        LocalIndex.build(tmp_path, ["A beacon."], embedder=None)
 
 
 def test_the_record_is_not_written_through_a_link(tmp_path: Path) -> None:
@@ -87,7 +89,7 @@ def test_the_record_is_not_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "index").mkdir()
     (tmp_path / "index" / "index.json").symlink_to(tmp_path / "nowhere")
     with pytest.raises(ConfigError):
-        LocalIndex.create(tmp_path / "index")
+        LocalIndex.create(tmp_path / "index", embedder=None)
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -95,7 +97,9 @@ def test_a_fresh_index_keeps_few_old_versions(tmp_path: Path, monkeypatch: pytes
     """100,000 documents: 220 versions and 759 files before, 8 and 54 now, where those of the last seconds are kept."""
     monkeypatch.setattr(local_module, "BATCH", 1)
     monkeypatch.setattr(passage_table, "KEEP_FRESH", timedelta(0))
-    index = LocalIndex.build(tmp_path / "index", [{"id": f"d{n}", "text": f"word{n}"} for n in range(50)])
+    index = LocalIndex.build(
+        tmp_path / "index", [{"id": f"d{n}", "text": f"word{n}"} for n in range(50)], embedder=None
+    )
     import lancedb
 
     assert len(index) == 50
@@ -120,7 +124,7 @@ def test_the_command_says_it_in_one_line(
             "lance error: LanceError(IO): No space left on device (os error 28), /src/writer.rs:258:9"
         )
 
-    LocalIndex.build(tmp_path / "index", long_documents(5))
+    LocalIndex.build(tmp_path / "index", long_documents(5), embedder=None)
     (tmp_path / "docs.jsonl").write_text(json.dumps({"id": "more", "text": "more"}))
     monkeypatch.setattr("lancedb.table.LanceTable.add", full)
     assert cli.main(["index", str(tmp_path / "docs.jsonl"), "--out", str(tmp_path / "index")]) == 2
@@ -146,7 +150,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.usefixtures("small_batches")
 def test_a_disk_that_is_really_full(tiny_disk: Path) -> None:
-    index = LocalIndex.create(tiny_disk / "index")
+    index = LocalIndex.create(tiny_disk / "index", embedder=None)
     with pytest.raises(OSError, match="No space left") as caught:
         index.add(long_documents(2000))
     assert caught.value.errno == errno.ENOSPC
@@ -156,7 +160,7 @@ def test_a_disk_that_is_really_full(tiny_disk: Path) -> None:
     with pytest.raises(OSError, match="No space left"), (tiny_disk / "rest").open("wb") as rest:
         fill(rest)
     with pytest.raises(OSError, match="No space left"):
-        LocalIndex.create(tiny_disk / "another")
+        LocalIndex.create(tiny_disk / "another", embedder=None)
 
 
 def fill(file: Any) -> None:

@@ -41,7 +41,7 @@ def test_words_alone_find_the_paragraph_in_both_languages(
     tmp_path: Path, xquad: tuple[list[dict[str, str]], list[tuple[str, str]]]
 ) -> None:
     paragraphs, questions = xquad
-    index = LocalIndex.build(tmp_path / "index", paragraphs, chunk_words=None)
+    index = LocalIndex.build(tmp_path / "index", paragraphs, chunk_words=None, embedder=None)
     assert recall_at_10(index, questions) >= 0.95
 
 

@@ -77,7 +77,7 @@ def test_a_new_collection_is_made_as_asked_for(weaviate_server: Any, index: Path
 def test_text_without_spaces_asks_for_a_tokenization_that_finds_its_words(
     weaviate_server: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, tokenization: str, told: int
 ) -> None:
-    LocalIndex.create(tmp_path / "index").add([{"id": "a", "text": "水在一百度沸腾。"}])
+    LocalIndex.create(tmp_path / "index", embedder=None).add([{"id": "a", "text": "水在一百度沸腾。"}])
     assert move(weaviate_server, tmp_path / "index", "--tokenization", tokenization) == 0
     assert caplog.text.count("the tokenization 'both'") == told
 
@@ -94,7 +94,7 @@ def test_a_collection_that_is_there_with_another_tokenization_is_told(
 def test_the_table_that_is_printed_answers(
     weaviate_server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    LocalIndex.create(tmp_path / "index").add([{"id": "a", "text": "Water boils."}])
+    LocalIndex.create(tmp_path / "index", embedder=None).add([{"id": "a", "text": "Water boils."}])
     assert move(weaviate_server, tmp_path / "index", "--verify", "--json") == 0
     said = json.loads(capsys.readouterr().out)
     assert said["verified"] == {"missing": [], "twice": [], "without_vector": [], "not_found": []}
@@ -135,12 +135,17 @@ def test_documents_go_over_in_one_step(
     again = json.loads(capsys.readouterr().out)
     assert again["written"] == 0
     assert again["config"].endswith('mode = "bm25"')
+    (docs / "b.txt").write_bytes(b"\x89PNG\x00\xff")
+    assert move(weaviate_server, docs, *options) == 1
+    assert [message.split(": ")[0] for message in json.loads(capsys.readouterr().out)["refused"]] == [
+        str(docs / "b.txt")
+    ]
 
 
 def test_doctor_asks_the_server(
     weaviate_server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    LocalIndex.create(tmp_path / "index").add([{"id": "a", "text": "Water boils."}])
+    LocalIndex.create(tmp_path / "index", embedder=None).add([{"id": "a", "text": "Water boils."}])
     move(weaviate_server, tmp_path / "index", "--json")
     config = tmp_path / "crag.toml"
     config.write_text(json.loads(capsys.readouterr().out)["config"])
@@ -173,7 +178,7 @@ def test_a_refused_passage_is_listed_and_the_status_is_1(
         {"id": "a", "text": "Water.", "year": 1931},
         {"id": "b", "text": "Lead.", "year": "long ago"},
     ]
-    LocalIndex.create(tmp_path / "index").add(documents)
+    LocalIndex.create(tmp_path / "index", embedder=None).add(documents)
     assert move(weaviate_server, tmp_path / "index") == 1
     said = capsys.readouterr().out
     assert "written 1" in said

@@ -27,7 +27,7 @@ PAGES = [
 
 @pytest.fixture
 def index(tmp_path: Path) -> LocalIndex:
-    return LocalIndex.build(tmp_path / "web", PAGES)
+    return LocalIndex.build(tmp_path / "web", PAGES, embedder=None)
 
 
 def search_with(thing: Any) -> Any:

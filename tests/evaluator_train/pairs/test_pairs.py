@@ -408,7 +408,7 @@ def test_the_command_makes_pairs_from_text_alone(tmp_path: Path, capsys: pytest.
 def test_hard_negatives_come_from_a_local_index(tmp_path: Path) -> None:
     from crag_dspy.retrievers.local import LocalIndex
 
-    index = LocalIndex.create(tmp_path / "index")
+    index = LocalIndex.create(tmp_path / "index", embedder=None)
     index.add(CORPUS)
     sets = answer_pairs(
         [Question("Who built the tower on the rock?", ("Smeaton",))],

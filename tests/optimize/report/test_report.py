@@ -115,7 +115,8 @@ def browser(tmp_path_factory: Any) -> Iterator[Browser]:
 
 
 def expected(folder: Path, upper: float, lower: float, policy: str) -> dict[str, Any]:
-    """What these thresholds are worth, by `decide` on the rows of the run."""
+    """What these thresholds are worth by `decide` on the rows of the run, at the cut of the evidence that is kept."""
+    cut = json.loads((folder / "metrics.json").read_text())["kept"]["evidence_threshold"]
     by_key: dict[str, dict[Action, dict[str, Any]]] = {}
     for row in read_rows(folder / "results.jsonl"):
         by_key.setdefault(row["key"], {})[Action(row["action"])] = row
@@ -124,7 +125,9 @@ def expected(folder: Path, upper: float, lower: float, policy: str) -> dict[str,
     for rows in by_key.values():
         scores = next(row["scores"] for row in rows.values() if row["scores"] is not None)
         actions.append(decide(scores, Thresholds(upper, lower), policy))
-        chosen.append(rows[actions[-1]])
+        row = rows[actions[-1]]
+        weak = row["evidence_score"] is not None and row["evidence_score"] < cut
+        chosen.append({**row, **row["declined"]} if weak else row)
     return {
         "n": len(chosen),
         "quality": sum(row["quality"] for row in chosen) / len(chosen),

@@ -23,7 +23,8 @@ def gridded(capitals_program: Any, capitals_devset: Any, capitals_script: Any, s
     def run(axes: dict[str, Any], **options: Any) -> Any:
         lm = scripted_lm(capitals_script)
         with dspy.context(lm=lm):
-            found = grid(capitals_program(), capitals_devset, contains_word, axes, threads=1, **options)
+            program = capitals_program(evidence_threshold=-1.0)
+            found = grid(program, capitals_devset, contains_word, axes, threads=1, **options)
         return found, lm
 
     return run
@@ -41,7 +42,10 @@ def test_thresholds_are_read_off_one_set_of_outcomes(
                 continue
             with dspy.context(lm=scripted_lm(capitals_script)):
                 measured = evaluate(
-                    capitals_program(upper=upper, lower=lower), capitals_devset, contains_word, threads=1
+                    capitals_program(upper=upper, lower=lower, evidence_threshold=-1.0),
+                    capitals_devset,
+                    contains_word,
+                    threads=1,
                 )
             assert found.cells[i][j].value == pytest.approx(measured.score)
             assert found.cells[i][j].searches == measured.cost.searches

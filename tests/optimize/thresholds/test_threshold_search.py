@@ -75,7 +75,7 @@ def test_too_few_questions_change_no_thresholds(searched: Any, capitals_program:
     assert found.program.settings.grader_fingerprint == "v1"  # these thresholds were tried on it
     plain = found.to_json()
     assert (plain["improved"], plain["change"]["improved"]) == (False, False)
-    assert plain["kept"] == {"upper": -0.95, "lower": -0.95, "policy": "max"}
+    assert plain["kept"] == {"upper": -0.95, "lower": -0.95, "evidence_threshold": -1.0, "policy": "max"}
     assert "Not better beyond noise (" in plain["verdict"]
     assert "6 questions find a difference of " in plain["verdict"]
     assert "as if no two were of one document" in str(found)
@@ -124,7 +124,7 @@ def test_a_higher_price_searches_less(searched: Any, tmp_path: Path) -> None:
     assert not lm.requests
     assert dear.best.searches == 0
     assert dear.quality == pytest.approx(2 / 6)
-    assert [point.searches for point in cheap.frontier] == [point.searches for point in dear.frontier]
+    assert cheap.frontier[-1].value >= dear.frontier[-1].value  # each at its own cut of the evidence
 
 
 def test_runs_are_counted_beside_what_a_grid_would_have_taken(searched: Any, tmp_path: Path) -> None:

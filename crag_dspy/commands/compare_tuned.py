@@ -1,4 +1,4 @@
-"""What `crag-dspy compare` does about graders: their own comparison, and thresholds for those that replace another."""
+"""What `crag-dspy compare` finds on other questions: thresholds of graders, cuts of sentences. And graders compared."""
 
 from __future__ import annotations
 
@@ -53,6 +53,21 @@ def tuned_thresholds(
         fresh=args.fresh,
     )
     return {one.name: {"upper": one.thresholds.upper, "lower": one.thresholds.lower} for one in found.graders}
+
+
+def sentence_cuts(
+    args: argparse.Namespace, program: Any, wanted: Sequence[str], compared: Sequence[dspy.Example]
+) -> dict[str, float]:
+    """Below which score the best sentences of a system's name decline, found on other questions."""
+    from crag_dspy.optimize.comparison.sentence_cut import sentence_cut
+    from crag_dspy.optimize.comparison.systems import SENTENCES
+
+    names = [name for name in wanted if name.partition(":")[0] in SENTENCES]
+    if not names or args.tune_on is None or args.dry_run:
+        return {}
+    examples = _tuning_questions(args, compared)
+    options = {"run": Path(args.run) / "tuning", "threads": args.threads, "fresh": args.fresh}
+    return {name: sentence_cut(program, name, examples, **options) for name in names}
 
 
 def print_graders(
