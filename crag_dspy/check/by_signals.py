@@ -47,7 +47,10 @@ class SignalsCheck(Held):
         found = self.signals(question, answer, evidence, parts)
         if found is None:
             return Checked(None, supports, why_not="the grader could not judge its strip")
-        return Checked(self.grader.check_weights.confidence(**found), supports, found)
+        weights = self.grader.check_weights
+        if weights is None:
+            return Checked(None, supports, found, "the grader has no weights for it")
+        return Checked(weights.confidence(**found), supports, found)
 
     def signals(
         self, question: str, answer: str, evidence: Sequence[Strip], parts: Sequence[str | None]
