@@ -89,7 +89,7 @@ class Settings(Tunable):
     rewrite: bool = True
     time_limit: float = TIME_LIMIT
     no_evidence: NoEvidence = "abstain"
-    answer_threshold: float = 0.25
+    answer_threshold: float = 0.2
     on_unsupported: OnUnsupported = "flag"
     grader: str = ""
     grader_fingerprint: str = ""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from crag_dspy.check.holding import said_runs
 from crag_dspy.text.common_words import COMMON_WORDS
-from crag_dspy.text.matching import contains_answer, phrases, words
+from crag_dspy.text.matching import contains_answer, words
 from crag_dspy.text.replies.verdicts import read_truth, read_yes_no
 from crag_dspy.text.scripts import has_han, has_kana
 from crag_dspy.text.sentences import sentence_spans
@@ -45,12 +45,16 @@ def may_follow(question: str, answer: str, texts: Sequence[str]) -> str:
         return "it is in another script than the evidence"
     numbers = [float(number) for run in fresh for number in _NUMBER.findall(" ".join(words(run)))]
     if numbers:
-        known = list(dict.fromkeys(float(number) for number in _NUMBER.findall(" ".join(words(whole)))))
-        computed = all(_follows(number, known) for number in numbers)
+        known_numbers = list(
+            dict.fromkeys(float(number) for number in _NUMBER.findall(" ".join(words(whole))))
+        )
+        computed = all(_follows(number, known_numbers) for number in numbers)
         return "its number may be computed from those of the evidence" if computed else ""
     if _script(answer):
-        pieces = {piece for run in fresh for piece in phrases(run)}
-        return "it is in words of its own" if pieces & set(phrases(whole)) else ""
+        characters = [word for run in fresh for word in words(run)]
+        known = set(words(whole))
+        told = sum(character in known for character in characters)
+        return "it is in words of its own" if 2 * told >= len(characters) else ""
     return "" if _is_name(answer, whole) else "it is in words of its own"
 
 

@@ -142,8 +142,10 @@ def fit(rows: list[dict[str, Any]], answer_threshold: float | None) -> CheckWeig
     ]
     level = LogisticRegression(C=1e6).fit(logits, [row["right"] for row in of_model])
     slope = float(level.coef_[0][0])
-    weights = {name: slope * float(one) for name, one in zip(SIGNALS, fitted.coef_[0], strict=True)}
-    return CheckWeights(bias=float(level.intercept_[0]), answer_threshold=answer_threshold, **weights)
+    weights = {name: round(slope * float(one), 3) for name, one in zip(SIGNALS, fitted.coef_[0], strict=True)}
+    return CheckWeights(
+        bias=round(float(level.intercept_[0]), 3), answer_threshold=answer_threshold, **weights
+    )
 
 
 def measured(rows: list[dict[str, Any]], weights: CheckWeights) -> dict[str, Any]:
