@@ -17,6 +17,7 @@ from crag_dspy.live.held import Held
 from crag_dspy.refine import shown_of
 from crag_dspy.text.common_words import COMMON_WORDS
 from crag_dspy.text.matching import words
+from crag_dspy.text.replies.citations import uncited
 from crag_dspy.text.scripts import language_of
 from crag_dspy.text.untrusted import encodable
 
@@ -34,6 +35,7 @@ class SignalsCheck(Held):
         self.grader = grader
 
     def __call__(self, question: str, answer: str, evidence: Sequence[Strip]) -> Checked:
+        answer = uncited(answer)
         if why := kind_not_judged(answer):
             return Checked(None, why_not=why)
         parts = [held_part(question, answer, strip.text) for strip in evidence]

@@ -78,7 +78,8 @@ def test_what_the_evidence_contradicts_is_below_the_cut(
 
 
 @pytest.mark.parametrize(
-    "answer", ["Joseph Strauss", "It was the engineer Joseph Strauss.", "joseph STRAUSS"]
+    "answer",
+    ["Joseph Strauss", "It was the engineer Joseph Strauss.", "joseph STRAUSS", "Joseph Strauss [2]"],
 )
 def test_supports_are_characters_of_their_strip(answer: str) -> None:
     strips = evidence("Fog is common. " + BRIDGE)
