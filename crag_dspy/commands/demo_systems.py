@@ -29,7 +29,7 @@ EMBEDDER = "mini"
 RAG_PASSAGES = 10  # whole ones, as plain RAG has them; CRAG starts from as many
 MAX_TOKENS = 64  # of an answer: they are names, numbers and terms
 
-# Chosen on the dev questions, never on the test ones, by `crag-dspy thresholds --no-lm`: by what stands in the evidence,
+# Chosen on the dev questions, never on the test ones, by `crag-dspy thresholds --no-lm`: by what is in the evidence,
 # where declining is right if nothing answers. A small language model reads little at a time.
 SETTINGS: dict[str, Any] = {
     "k": RAG_PASSAGES,
