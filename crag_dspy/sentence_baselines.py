@@ -18,7 +18,7 @@ from crag_dspy.flow import Call, Flow
 from crag_dspy.generate import answered, settled
 from crag_dspy.knowledge import compose
 from crag_dspy.passages import Strip
-from crag_dspy.refine import distinct, strips_of, with_header
+from crag_dspy.refine import distinct, shown_of, strips_of
 from crag_dspy.retrievers.bm25 import BM25
 from crag_dspy.retrievers.embedders import Embedder, as_embedder
 from crag_dspy.state.arguments import check_choice, check_number, check_question, check_whole
@@ -103,7 +103,7 @@ class BestSentences(RAG):
         """The best `n` in their order, and the best score."""
         if not strips:
             return [], -np.inf
-        scores = self._scores(question, [with_header(strip) for strip in strips])
+        scores = self._scores(question, [shown_of(strip) for strip in strips])
         chosen = np.sort(np.argsort(-scores, kind="stable")[: self.n])
         return [strips[i] for i in chosen], float(scores.max())
 

@@ -35,6 +35,7 @@ settings.load_profile("crag-dspy")
 os.environ["DSPY_CACHEDIR"] = tempfile.mkdtemp(prefix="crag-dspy-tests-")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # of LiteLLM: no table of prices is fetched
 
 
 @pytest.fixture(autouse=True)

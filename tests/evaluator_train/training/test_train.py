@@ -365,6 +365,7 @@ def test_several_processes_make_one_run(base: Path, pairs: Any, tmp_path: Path) 
                 "torch.distributed.run",
                 "--nproc-per-node=2",
                 "--standalone",
+                "--",  # what follows is ours: it would take --run for one of its own
                 str(program),
             ),
             *(
