@@ -211,7 +211,7 @@ class SelfCRAG(CRAG):
         reflection = {name: value for name, value in settings.items() if name in ReflectionSettings.RULES}
         correction = {name: value for name, value in settings.items() if name in Settings.RULES}
         made = _reflective(generate, tokens, reflection)
-        super().__init__(retrieve, grader, search, generate=made, **correction)
+        super().__init__(retrieve, grader, search, generate=made, check=None, **correction)
 
     def _flow(self, question: str, action: Action | str | None) -> Flow:
         check_question(question)

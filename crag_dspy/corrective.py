@@ -14,6 +14,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from crag_dspy.actions import Action, decide
+from crag_dspy.check.contract import CheckingGrader
 from crag_dspy.contracts import ReadingGrader, TunedGrader
 from crag_dspy.errors import ConfigError, cause_of
 from crag_dspy.flow import Call, Flow, Together, adrive, drive
@@ -286,6 +287,9 @@ def _suggested(grader: Any, grade_by: str) -> dict[str, float]:
     if grade_by in ("auto", "once") and isinstance(grader, ReadingGrader) and grader.reads_once:
         cut = grader.evidence_threshold
         found |= {} if cut is None else {"evidence_threshold": cut}
+    if isinstance(grader, CheckingGrader) and (weights := grader.check_weights) is not None:
+        cut = weights.answer_threshold
+        found |= {} if cut is None else {"answer_threshold": cut}
     return found
 
 

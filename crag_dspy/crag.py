@@ -16,12 +16,12 @@ from typing import Any
 import dspy
 
 from crag_dspy.actions import Action
+from crag_dspy.check.step import as_check, checked
 from crag_dspy.corrective import CorrectiveRetriever
 from crag_dspy.errors import ConfigError
 from crag_dspy.flow import Call, Flow, adrive, drive
 from crag_dspy.generate import answered, as_generator, settled
 from crag_dspy.state.saving import Saved
-from crag_dspy.text.replies import is_abstention
 from crag_dspy.usage import track_calls
 
 
@@ -32,12 +32,15 @@ class CRAG(Saved):
         retrieve, grader, search, **settings: those of `CorrectiveRetriever`; or pass one as `retrieve`.
         generate: what answers: a signature with `context, question -> answer` (default `ShortAnswer`), or any module
             that takes `context=` and `question=`.
+        check: what judges whether the evidence supports the answer: "auto" (by three signals, where the grader has
+            weights for it, as "mini" has), None, or any `AnswerCheck`.
 
     Returns (when called with `question=`):
         A prediction with `answer`, `action`, `evidence`, `knowledge`, `grounded` (False when the answer rests on no
-        evidence, or on none that the grader could judge), `failed` (None, or what did not work and why, where that
-        left the question without an answer: not the same as declining), `queries`, `warnings` and `trace`. The question
-        that is answered is the original one.
+        evidence, on none that the grader could judge, or is not supported by it), `confidence` (in [0, 1]; None when
+        support was not judged), `supported_by` (strips that hold the answer, with the characters), `failed` (None, or
+        what did not work and why, where that left the question without an answer: not the same as declining),
+        `queries`, `warnings` and `trace`. The question that is answered is the original one.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class CRAG(Saved):
         search: Any = None,
         *,
         generate: Any = None,
+        check: Any = "auto",
         **settings: Any,
     ) -> None:
         super().__init__()
@@ -61,6 +65,7 @@ class CRAG(Saved):
         else:
             self.corrective = CorrectiveRetriever(retrieve, grader, search, **settings)
         self.generate = as_generator(generate)
+        self.check = as_check(check, self.corrective.grade.part)
 
     @property
     def settings(self) -> Any:
@@ -84,10 +89,8 @@ class CRAG(Saved):
         if evidence or self.settings.no_evidence == "answer":
             given = (self.generate, found.knowledge, question, len(evidence), found.trace)
             answer = yield from answered(*given, self.settings.time_limit)
-        judged = any(strip.score is not None for strip in evidence)
-        if evidence and not judged:
-            found.trace.warn("no strip of the evidence was judged, so the answer does not count as grounded")
-        grounded = judged and answer is not None and not is_abstention(answer)
+        asked = (self.check, question, answer, evidence, self.settings, found.trace)
+        answer, grounded, supported_by = yield from checked(*asked)
         return dspy.Prediction(
             answer=settled(answer, found.trace),
             failed=found.trace.failed,
@@ -95,6 +98,8 @@ class CRAG(Saved):
             evidence=evidence,
             knowledge=found.knowledge,
             grounded=grounded,
+            confidence=found.trace.confidence,
+            supported_by=supported_by,
             queries=found.queries,
             warnings=found.warnings,
             trace=found.trace,

@@ -13,6 +13,7 @@ from crag_dspy.state.tunable import A_DAY, TIME_LIMIT, Rule, Tunable, flag, numb
 
 NoEvidence = Literal["abstain", "answer"]
 GradeBy = Literal["auto", "once", "passage", "strips"]
+OnUnsupported = Literal["flag", "abstain"]
 Select = Literal["both", "internal", "web", "none"]
 
 
@@ -42,6 +43,10 @@ class Settings(Tunable):
         time_limit: seconds that a call of a part may take (retriever, grader, search, language model), after which the
             part has failed. 0 sets no limit, and calls parts in the caller's own thread.
         no_evidence: "abstain" says that the evidence is not there, "answer" asks the language model all the same.
+        answer_threshold: an answer with less confidence is not supported by its evidence, in [0, 1]; one that was not
+            judged has none.
+        on_unsupported: "flag" gives such an answer, with `grounded` False; "abstain" declines, also where the check
+            failed.
         grader, grader_fingerprint: the grader these thresholds were tuned on ("" when nobody did).
     """
 
@@ -62,6 +67,8 @@ class Settings(Tunable):
         "rewrite": flag,
         "time_limit": number(0, A_DAY),
         "no_evidence": one_of(*get_args(NoEvidence)),
+        "answer_threshold": number(0, 1),
+        "on_unsupported": one_of(*get_args(OnUnsupported)),
         "grader": text,
         "grader_fingerprint": text,
     }
@@ -82,6 +89,8 @@ class Settings(Tunable):
     rewrite: bool = True
     time_limit: float = TIME_LIMIT
     no_evidence: NoEvidence = "abstain"
+    answer_threshold: float = 0.2
+    on_unsupported: OnUnsupported = "flag"
     grader: str = ""
     grader_fingerprint: str = ""
 

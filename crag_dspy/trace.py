@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Parts, as `Trace.faults` names them.
 RETRIEVER, GRADER, SEARCH, MODEL = "retriever", "grader", "web search", "language model"
+CHECK = "answer check"
 
 
 @dataclass
@@ -31,6 +32,9 @@ class Trace(Plain):
         evidence_score: of the best strip that refinement chose, in [-1, 1]; None where there is none, or none was
             judged.
         declined: the strips that would be kept, were that score not below the evidence threshold.
+        confidence: how likely the evidence supports the answer, in [0, 1]; None where that was not judged.
+        check: what it was judged by, and `why_not` where it was not.
+        unsupported: the answer that was held back because the evidence does not support it; None where none was.
         reflections: of Self-RAG, what was answered from each passage and how it was judged.
         faults: the parts that did not work, each with the cause, such as {"web search": "SearchQuotaError: ..."}.
         failed: the same in one line where no answer could be given because of them; None where one was, or where
@@ -42,7 +46,8 @@ class Trace(Plain):
 
     SHOWN: ClassVar[str] = (
         "question answer action forced policy thresholds grader passages scores queries web_passages "
-        "kept dropped evidence_score declined reflections cited warnings faults failed seconds lm_calls lm_tokens"
+        "kept dropped evidence_score declined reflections cited confidence check unsupported warnings faults failed "
+        "seconds lm_calls lm_tokens"
     )
 
     question: str
@@ -62,6 +67,9 @@ class Trace(Plain):
     reflections: list[dict[str, Any]] = field(default_factory=list)
     answer: str | None = None
     cited: list[int] = field(default_factory=list)
+    confidence: float | None = None
+    check: dict[str, Any] = field(default_factory=dict)
+    unsupported: str | None = None
     warnings: list[str] = field(default_factory=list)
     faults: dict[str, str] = field(default_factory=dict)
     failed: str | None = None

@@ -63,6 +63,12 @@ def as_tree(story: Mapping[str, Any], dropped: int = 5, passages: int = 10) -> T
     if (answer := story["answer"]) is not None:
         cited = "".join(f"[{n}]" for n in story["cited"] if f"[{n}]" not in answer)
         tree.add(f"answer [bold]{_plain(answer)}[/] {escape(cited)}".rstrip())
+    if (sure := story.get("confidence")) is not None:
+        places = story.get("check") or {}
+        signals = ", ".join(f"{_plain(str(name))} {_plain(str(value))[:6]}" for name, value in places.items())
+        tree.add(f"confidence {sure:.2f} [dim]({signals})[/]")
+    if (held_back := story.get("unsupported")) is not None:
+        tree.add(f"[yellow]held back, not supported[/]: {_plain(held_back)}")
     if seconds := story["seconds"]:
         steps = ", ".join(f"{step} {taken:.2f}" for step, taken in seconds.items())
         tree.add(f"[dim]{sum(seconds.values()):.2f} s ({steps}); {story['lm_calls']} LM calls[/]")

@@ -86,6 +86,8 @@ def _plain(question: str, prediction: Any) -> dict[str, Any]:
         "failed": prediction.failed,
         "action": prediction.action.value,
         "grounded": prediction.grounded,
+        "confidence": prediction.confidence,
+        "supported_by": [place.to_json() for place in prediction.supported_by],
         "evidence": [strip.to_json() for strip in prediction.evidence],
         "knowledge": prediction.knowledge,
         "queries": prediction.queries,

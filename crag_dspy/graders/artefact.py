@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -103,6 +104,26 @@ class OnceWeights(_Part):
         return bias + own * match + around * whole + shared * words
 
 
+class CheckWeights(_Part):
+    """How likely an answer is right, from the signals of `check.by_signals`: a logistic regression.
+
+    Args:
+        bias, qa, prox, s_ans: of the logit.
+        answer_threshold: below which confidence an answer is not supported by its evidence; None suggests none.
+    """
+
+    bias: float
+    qa: float
+    prox: float
+    s_ans: float
+    answer_threshold: float | None = Field(default=None, ge=0, le=1)
+
+    def confidence(self, qa: float, prox: float, s_ans: float) -> float:
+        """In [0, 1]; `qa` and `s_ans` in [-1, 1], `prox` in [0, 1]."""
+        logit = self.bias + self.qa * qa + self.prox * prox + self.s_ans * s_ans
+        return (1 + math.tanh(logit / 2)) / 2
+
+
 class GraderSpec(_Part):
     """grader.json. What changes a score is in the fingerprint; what only describes the grader is not.
 
@@ -117,6 +138,7 @@ class GraderSpec(_Part):
             own segment only, so that a text's state does not depend on the question.
         once: how it judges passages that were read once; None for a grader that reads question and text together, or
             was not tuned for it.
+        check: how it checks answers; None for one that was not fitted for it.
         base: for an adapter alone, the folder or hub name of the model it belongs on.
         base_digest: digest of the base's weights, so that an adapter is never put on another model.
         files: SHA-256 of each file that takes part in a score, by its path inside the folder.
@@ -135,6 +157,7 @@ class GraderSpec(_Part):
     words: tuple[str, str] = ("true", "false")
     attention: Literal["together", "apart"] = "together"
     once: OnceWeights | None = None
+    check: CheckWeights | None = None
     base: str = ""
     base_digest: str = ""
     trained_on: tuple[str, ...] = ()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import dspy
 
     from crag_dspy.actions import Thresholds
-    from crag_dspy.graders.artefact import GraderSpec
+    from crag_dspy.graders.artefact import CheckWeights, GraderSpec
     from crag_dspy.graders.loading import Opened
     from crag_dspy.read_once.asking import Asked, Judged
     from crag_dspy.read_once.vectors import PassageVectors, QuestionVectors
@@ -200,6 +200,11 @@ class T5Grader(Held):
     def evidence_threshold(self) -> float | None:
         """Suggested for `Settings.evidence_threshold` where passages are read once; None for none."""
         return None if self.spec.once is None else self.spec.once.evidence_threshold
+
+    @property
+    def check_weights(self) -> CheckWeights | None:
+        """How it checks answers (see `check.by_signals`); None where it was not fitted for it."""
+        return self.spec.check
 
     def read(self, passages: Sequence[tuple[str, str]]) -> list[PassageVectors]:
         """(title, text) of each passage to its vectors, in order. The latest are kept, `READ_BYTES` of them.

@@ -34,7 +34,15 @@ DECISION_SETTINGS = (
 TIME_LIMIT = "time_limit"
 
 # What programs of versions before did not have, and what does the same as not having it.
-_ADDED = {"part search": "None", "part web_results": "5"}
+_ADDED = {
+    "part search": "None",
+    "part web_results": "5",
+    # An answer that is checked is the same answer, unless the settings hold it back.
+    "part check": "None",
+    "part check.part": "SignalsCheck",
+    "settings.answer_threshold": str(Settings.answer_threshold),
+    "settings.on_unsupported": "flag",
+}
 
 # Of a language model's arguments, those that change what it says. Never its key or address.
 _LM_ARGUMENTS = (

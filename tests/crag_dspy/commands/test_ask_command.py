@@ -22,6 +22,8 @@ FIELDS = (
     "failed",
     "action",
     "grounded",
+    "confidence",
+    "supported_by",
     "evidence",
     "knowledge",
     "queries",

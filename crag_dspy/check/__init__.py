@@ -1,0 +1,1 @@
+"""An answer is checked against its evidence before it leaves."""
