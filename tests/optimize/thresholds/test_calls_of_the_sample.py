@@ -1,8 +1,8 @@
 """What a search of thresholds on the sample's dev split asks a language model.
 
 By `crag-dspy thresholds --lm MODEL`, with the shipped grader reading question and text together, 220 calls, no two
-alike; 437 when each of the three runs of a question retrieved, rewrote and searched by itself. Here a grader that counts
-words stands in for it, which keeps other strips and so takes other numbers: 226, and 429 for runs by themselves.
+alike; 437 when each of the three runs of a question retrieved, rewrote and searched by itself. Here a grader that
+counts words stands in for it, which keeps other strips and so takes other numbers: 226, and 429 for runs by themselves.
 """
 
 from __future__ import annotations
