@@ -72,7 +72,8 @@ def test_the_systems_differ_in_what_the_language_model_reads_and_in_nothing_else
     arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The chosen settings would have CRAG decline what this grader, which counts words, is unsure of.
-    monkeypatch.setitem(demo_systems.SETTINGS, "evidence_threshold", -1.0)
+    for name in ("evidence_threshold", "strip_threshold"):
+        monkeypatch.setitem(demo_systems.SETTINGS, name, -1.0)
     lm = sys.modules["parts_for_demo"].lm
     assert cli.main([*arguments, "--json", "--limit", "1", "--lang", "en"]) == 0
     row = json.loads(capsys.readouterr().out.splitlines()[0])
