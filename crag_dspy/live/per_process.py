@@ -32,11 +32,13 @@ class PerProcess(Generic[T]):
     def get(self) -> T:
         """This process's part. Whatever `make` raises is raised, and the next call tries again."""
         pid = os.getpid()
-        if pid not in self._made:
+        made = self._made.get(pid)  # looked up once: another thread may take it meanwhile
+        if made is None:
             with self._locks.setdefault(pid, threading.Lock()):
-                if pid not in self._made:
-                    self._made[pid] = self._make()
-        return self._made[pid]
+                made = self._made.get(pid)
+                if made is None:
+                    made = self._made[pid] = self._make()
+        return made
 
     def holds(self, part: T) -> bool:
         """Whether `part` is still this process's: somebody may have taken it to close it."""

@@ -55,6 +55,37 @@ def test_what_is_taken_is_made_again() -> None:
     assert (part.get(), part.take(), part.get()) == ("a", "a", "b")
 
 
+def test_one_thread_gets_while_another_takes() -> None:
+    """Never a bare KeyError: what was taken between the look and the answer is made again, or still given."""
+    usual = sys.getswitchinterval()
+    part, raised, stop = PerProcess(object), list[Exception](), threading.Event()
+
+    def get() -> None:
+        while not stop.is_set():
+            try:
+                part.get()
+            except KeyError as error:
+                raised.append(error)
+                stop.set()
+
+    def take() -> None:
+        while not stop.is_set():
+            part.take()
+
+    threads = [threading.Thread(target=work) for work in (get, get, take)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        stop.wait(1.5)
+    finally:
+        stop.set()
+        sys.setswitchinterval(usual)
+        for thread in threads:
+            thread.join(10)
+    assert raised == []
+
+
 # A lock that another thread holds at the fork must not hang the child, and the parent's part must not be
 # finalised there. Forking needs a process without the threads of pytest.
 FORK = """
