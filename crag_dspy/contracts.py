@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from crag_dspy.actions import Thresholds
     from crag_dspy.passages import Passage
-    from crag_dspy.read_once.asking import Asked, Judged
+    from crag_dspy.read_once.asking import Judged, ToJudge
     from crag_dspy.read_once.vectors import PassageVectors
 
 
@@ -34,7 +34,7 @@ class Grader(Protocol):
 
     `name` and `fingerprint` identify it: thresholds mean something on the scale of one grader only. `as_grader` makes
     one of an object with `score` alone, and of a function. What a grader may also have: `TunedGrader`, `PairsGrader`,
-    `ReadingGrader`.
+    `CutGrader`, `ReadingGrader`.
     """
 
     @property
@@ -70,6 +70,14 @@ class PairsGrader(Protocol):
 
 
 @runtime_checkable
+class CutGrader(Protocol):
+    """A grader with a cut of its own between relevant and not, where another than 0 is meant: for benchmarks."""
+
+    @property
+    def cut(self) -> float: ...
+
+
+@runtime_checkable
 class ReadingGrader(Protocol):
     """A grader that encodes a passage once, and grades it and its strips from that (see `read_once`)."""
 
@@ -87,7 +95,7 @@ class ReadingGrader(Protocol):
         """(title, text) of each passage to its vectors, in order, each with `maker`, this grader's fingerprint."""
         ...
 
-    def judge(self, question: str, passages: Sequence[Asked]) -> list[Judged]:
+    def judge(self, question: str, passages: Sequence[ToJudge]) -> list[Judged]:
         """A score for each passage and for each of its strips, as `Grader.score` gives."""
         ...
 

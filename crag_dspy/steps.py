@@ -17,7 +17,7 @@ from crag_dspy.errors import GraderError
 from crag_dspy.flow import in_thread
 from crag_dspy.live.notes import note
 from crag_dspy.passages import Passage, Strip, as_passages
-from crag_dspy.read_once.asking import Asked
+from crag_dspy.read_once.asking import ToJudge
 from crag_dspy.refine import context_of, shown_of
 from crag_dspy.text.untrusted import encodable
 
@@ -96,7 +96,7 @@ class ReadOnce(dspy.Module):
         for number, strip in enumerate(strips):
             owned[of[id(strip.passage)]].append(number)
         asked = [
-            Asked(
+            ToJudge(
                 vectors,
                 [(strips[i].start, strips[i].end) for i in own],
                 [shown_of(strips[i]) for i in own],

@@ -6,7 +6,7 @@ import argparse
 import difflib
 import glob
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -150,8 +150,3 @@ def seed_argument(parser: Any, what: str) -> None:
 
 def json_argument(parser: Any, what: str = "one JSON object on stdout, for programs") -> None:
     parser.add_argument("--json", action="store_true", help=what)
-
-
-def joined(values: Sequence[Any]) -> str:
-    """As a list option is written."""
-    return ",".join(map(str, values))

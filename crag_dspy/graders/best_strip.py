@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crag_dspy.contracts import PairsGrader, TunedGrader
 from crag_dspy.refine import decompose
 
 if TYPE_CHECKING:
@@ -17,9 +18,8 @@ class BestStrip:
 
     def __init__(self, grader: Grader) -> None:
         self.grader = grader
-        self.name = f"strips:{getattr(grader, 'name', type(grader).__name__)}"
-        self.fingerprint = f"strips:{getattr(grader, 'fingerprint', '')}"
-        self.thresholds = getattr(grader, "thresholds", None)
+        self.name, self.fingerprint = f"strips:{grader.name}", f"strips:{grader.fingerprint}"
+        self.thresholds = grader.thresholds if isinstance(grader, TunedGrader) else None
 
     def score(self, question: str, texts: Sequence[str]) -> list[float | None]:
         """As a Grader; the strips of all texts are scored together."""
@@ -36,9 +36,8 @@ class BestStrip:
 
 
 def _scored(grader: Grader, pairs: list[tuple[str, str]]) -> list[float | None]:
-    together = getattr(grader, "score_pairs", None)
-    if together is not None:
-        return list(together(pairs))
+    if isinstance(grader, PairsGrader):
+        return list(grader.score_pairs(pairs))
     return [grader.score(question, [strip])[0] for question, strip in pairs]
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from crag_dspy.actions import Thresholds
     from crag_dspy.graders.artefact import CheckWeights, GraderSpec
     from crag_dspy.graders.loading import Opened
-    from crag_dspy.read_once.asking import Asked, Judged
+    from crag_dspy.read_once.asking import Judged, ToJudge
     from crag_dspy.read_once.vectors import PassageVectors, QuestionVectors
 
 logger = logging.getLogger(__name__)
@@ -231,7 +231,7 @@ class T5Grader(Held):
         with self._lock:
             return self._encoder_once().questions([question])[0]
 
-    def judge(self, question: str, passages: Sequence[Asked]) -> list[Judged]:
+    def judge(self, question: str, passages: Sequence[ToJudge]) -> list[Judged]:
         """Scores of passages that were read, and of their strips (see `read_once`)."""
         weights = self.spec.once
         if weights is None:

@@ -17,7 +17,7 @@ class Judged(NamedTuple):
     strips: list[float | None]
 
 
-class Asked(NamedTuple):
+class ToJudge(NamedTuple):
     """A passage as it is judged: its vectors, its strips' characters, and what is shown of each strip.
 
     `around` are the characters of what else is shown with each strip: headings, the header of its table.

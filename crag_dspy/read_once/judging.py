@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crag_dspy.graders.artefact import OnceWeights
-    from crag_dspy.read_once.asking import Asked
+    from crag_dspy.read_once.asking import ToJudge
     from crag_dspy.read_once.vectors import PassageVectors, QuestionVectors
 
 
 def judged(
     question: str,
     asked: QuestionVectors,
-    passages: Sequence[Asked],
+    passages: Sequence[ToJudge],
     weights: OnceWeights,
     most_unknown: float,
 ) -> list[Judged]:

@@ -25,7 +25,7 @@ from crag_dspy.passages import Passage
 from crag_dspy.retrievers.weaviate_client_log import client_log
 from crag_dspy.retrievers.weaviate_errors import StartingError, failures, is_passing, is_too_large
 from crag_dspy.retrievers.weaviate_facts import Facts
-from crag_dspy.retrievers.weaviate_objects import REST_PROPERTY, object_id, plain
+from crag_dspy.retrievers.weaviate_objects import REST_PROPERTY, as_json_value, object_id
 from crag_dspy.retrievers.weaviate_values import (
     InexactError,
     UnfitError,
@@ -311,7 +311,7 @@ class _Target:
         rest = {}
         for name, value in passage.metadata.items():
             if name not in self._kinds or name in stored or name == REST_PROPERTY:
-                rest[name] = plain(value)
+                rest[name] = as_json_value(value)
                 continue
             try:
                 stored[name] = stored_value(value, self._kinds[name])

@@ -76,7 +76,7 @@ def _passage(found: Any, names: Properties, unread: Collection[str]) -> Passage:
 
     text, title, url, own_id = take(names.text), take(names.title), take(names.url), take(names.id)
     metadata = _rest(properties.pop(REST_PROPERTY, None))
-    metadata.update({name: plain(value) for name, value in properties.items() if value is not None})
+    metadata.update({name: as_json_value(value) for name, value in properties.items() if value is not None})
     if found.metadata.distance is not None:
         metadata["distance"] = found.metadata.distance
     score = found.metadata.score if found.metadata.distance is None else 1.0 - found.metadata.distance
@@ -110,18 +110,18 @@ def object_id(passage: Passage) -> UUID:
         return uuid5(NAMESPACE, name)
 
 
-def plain(value: Any) -> Any:
+def as_json_value(value: Any) -> Any:
     """Dates, UUIDs, places, phone numbers and what is made of them as JSON knows them."""
     if hasattr(value, "model_dump"):
-        return plain(value.model_dump(exclude_none=True))
+        return as_json_value(value.model_dump(exclude_none=True))
     if isinstance(value, date):  # and datetime
         return value.isoformat()
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, Mapping):
-        return {name: plain(item) for name, item in value.items()}
+        return {name: as_json_value(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [as_json_value(item) for item in value]
     return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
 
 

@@ -10,11 +10,11 @@ import logging
 import sys
 import time
 from collections import defaultdict
-from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from crag_dspy.contracts import CutGrader, PairsGrader
 from crag_dspy.errors import GraderError
 from crag_dspy.evaluator_train.measuring import ranking
 from crag_dspy.evaluator_train.measuring.reliability import calibration_error
@@ -22,6 +22,7 @@ from crag_dspy.evaluator_train.measuring.results import Result, Row
 from crag_dspy.evaluator_train.pairs.labels import verdicts
 from crag_dspy.state.arguments import check_whole
 from crag_dspy.state.files import replacing, write_whole
+from crag_dspy.state.plain import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -73,7 +74,7 @@ def _row(
     judged = [index for index, score in enumerate(scores) if score is not None]
     known = [labels[index] for index in judged]
     values = [float(score) for score in scores if score is not None]
-    cut = float(getattr(grader, "cut", OWN_CUT))
+    cut = float(grader.cut) if isinstance(grader, CutGrader) else OWN_CUT
     both = len(set(known)) == 2
     asked = [pairs[i].question for i in judged]
     low, high = ranking.auc_bounds(known, values, asked) if both else (None, None)
@@ -114,12 +115,11 @@ def _scored(grader: Grader, pairs: Sequence[Pair], progress: str = "") -> list[f
 
 
 def _batches(grader: Grader, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], list[float | None]]]:
-    score_pairs = getattr(grader, "score_pairs", None)
-    if score_pairs is not None:
+    if isinstance(grader, PairsGrader):
         for start in range(0, len(pairs), CHUNK):
             chunk = pairs[start : start + CHUNK]
             places = list(range(start, start + len(chunk)))
-            yield places, score_pairs([(pair.question, pair.text) for pair in chunk])
+            yield places, grader.score_pairs([(pair.question, pair.text) for pair in chunk])
         return
     by_question: dict[str, list[int]] = defaultdict(list)
     for place, pair in enumerate(pairs):
@@ -157,13 +157,6 @@ def drawn(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
         chosen.add(question)
         count += sizes[question]
     return [pair for pair in pairs if pair.question in chosen]
-
-
-def plain(row: Row) -> dict[str, Any]:
-    """A row as JSON data; a cut that is infinite (every text irrelevant) becomes null."""
-    return {
-        name: None if value in (float("inf"), float("-inf")) else value for name, value in asdict(row).items()
-    }
 
 
 def write_results(results: Sequence[Result], folder: Path) -> None:

@@ -27,6 +27,7 @@ import numpy as np
 from crag_dspy import CRAG, Passage, PlainTextAdapter, local_lm
 from crag_dspy.check.by_signals import SignalsCheck
 from crag_dspy.check.holding import place_of
+from crag_dspy.evaluator_train.mini.as_script import run_script
 from crag_dspy.evaluator_train.mini.kept_apart import DEV, TEST
 from crag_dspy.graders.artefact import CheckWeights, update_spec
 from crag_dspy.graders.t5 import T5Grader
@@ -218,4 +219,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_script(main))

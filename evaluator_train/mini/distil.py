@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.evaluator_train.mini.as_script import run_script
 from crag_dspy.evaluator_train.mini.student import t5_from_bert
 from crag_dspy.evaluator_train.mini.teacher_states import TeacherStates, Text
 from crag_dspy.evaluator_train.mini.vocabulary import prune
@@ -292,4 +293,4 @@ def _lines(file: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_script(main))

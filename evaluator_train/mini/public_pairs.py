@@ -21,6 +21,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from crag_dspy.errors import ConfigError
+from crag_dspy.evaluator_train.mini.as_script import run_script
 from crag_dspy.evaluator_train.mini.kept_apart import DEV, TEST
 from crag_dspy.evaluator_train.mini.public_sets import LANGUAGES, PLAIN_FILES, PublicSets, refined
 from crag_dspy.evaluator_train.mini.public_text import key, runs, sentences
@@ -183,4 +184,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_script(main))

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from crag_dspy.evaluator_train.mini.as_script import run_script
 from crag_dspy.evaluator_train.mini.kept_apart import DEV, TEST
 from crag_dspy.graders.artefact import SINGLE_FILE, OnceWeights, save_tensors, update_spec
 from crag_dspy.graders.t5 import T5Grader
@@ -42,7 +43,7 @@ STRIP_SHIFT, PASSAGE_SHIFT = 2.2, 2.6
 
 
 @dataclass(frozen=True)
-class Asked:
+class Labelled:
     """A question, its answers, and the number of the passage that answers it."""
 
     question: str
@@ -50,13 +51,13 @@ class Asked:
     gold: int
 
 
-Set = tuple[list[Passage], list[Asked]]
+Set = tuple[list[Passage], list[Labelled]]
 
 
 def read(file: Path, wanted: Any) -> Set:
     """Passages and questions of the articles (number, title) that are wanted."""
     passages: list[Passage] = []
-    asked: list[Asked] = []
+    asked: list[Labelled] = []
     for number, article in enumerate(json.loads(file.read_text(encoding="utf-8"))["data"]):
         title = str(article.get("title", "")).replace("_", " ")
         for paragraph in article["paragraphs"] if wanted(number, title) else ():
@@ -64,7 +65,7 @@ def read(file: Path, wanted: Any) -> Set:
             for row in paragraph["qas"]:
                 golds = [answer["text"] for answer in row["answers"] if answer["text"].strip()]
                 if golds:
-                    asked.append(Asked(row["question"], golds, len(passages) - 1))
+                    asked.append(Labelled(row["question"], golds, len(passages) - 1))
     return passages, asked
 
 
@@ -215,4 +216,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_script(main))

@@ -9,6 +9,7 @@ from crag_dspy.commands.grader.alone import alone
 from crag_dspy.commands.output import answer_json, show_table
 from crag_dspy.commands.parsing import Files, Listed, json_argument, seed_argument
 from crag_dspy.graders.named import WRITTEN
+from crag_dspy.state.plain import plain
 
 if TYPE_CHECKING:
     import argparse
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         for name, grader in graders.items():
             results.append(benchmarking.benchmark(grader, pairs, name=name, file=Path(path).name))
             if args.json:
-                answer_json(benchmarking.plain(results[-1].row))
+                answer_json(plain(results[-1].row))
             if args.out:  # after every step: what is computed is not lost
                 benchmarking.write_results(results, Path(args.out))
     if not args.json:

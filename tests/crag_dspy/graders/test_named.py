@@ -92,6 +92,8 @@ def test_a_passage_can_be_judged_by_its_best_strip(tiny: Any, tmp_path: Path) ->
 
 def test_a_strip_that_cannot_be_judged_leaves_its_passage_open_unless_another_is_relevant() -> None:
     class Judge:
+        name, fingerprint = "judge", "1"
+
         def score(self, question: str, texts: list[str]) -> list[float | None]:
             return [{"Yes.": 0.9, "No.": -0.9}.get(text.strip()) for text in texts]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from crag_dspy.errors import ArtefactError, ConfigError
 from crag_dspy.graders.t5 import T5Grader
-from crag_dspy.read_once.asking import Asked
+from crag_dspy.read_once.asking import ToJudge
 from crag_dspy.read_once.judging import word_shares
 from crag_dspy.read_once.vectors import TITLE, PassageVectors, QuestionVectors, matches, quantised, unit
 
@@ -93,10 +93,10 @@ def test_what_is_stored_judges_as_what_is_fresh(grader: T5Grader) -> None:
     middle = text.index(".") + 1
     spans, texts = [(0, middle), (middle, len(text))], [text[:middle], text[middle:]]
     question = "which place does otter like ?"
-    assert grader.judge(question, [Asked(stored, spans, texts)]) == grader.judge(
-        question, [Asked(fresh, spans, texts)]
+    assert grader.judge(question, [ToJudge(stored, spans, texts)]) == grader.judge(
+        question, [ToJudge(fresh, spans, texts)]
     )
-    (judged,) = grader.judge(question, [Asked(fresh, spans, texts)])
+    (judged,) = grader.judge(question, [ToJudge(fresh, spans, texts)])
     assert judged.passage is not None
     assert -1 <= judged.passage <= 1
     assert len(judged.strips) == 2
@@ -135,7 +135,8 @@ def test_a_control_token_in_a_text_is_no_control_token(grader: T5Grader) -> None
 def test_what_cannot_be_read_is_not_judged(grader: T5Grader) -> None:
     unknown, empty = grader.read([("", "完全不认识的字"), ("", "")])
     judged = grader.judge(
-        "which place does otter like ?", [Asked(unknown, [(0, 7)], ["完全不认识的字"]), Asked(empty, [], [])]
+        "which place does otter like ?",
+        [ToJudge(unknown, [(0, 7)], ["完全不认识的字"]), ToJudge(empty, [], [])],
     )
     assert judged[0] == (None, [None])
     assert judged[1].passage == -1.0

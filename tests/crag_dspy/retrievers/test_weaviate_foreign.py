@@ -178,9 +178,12 @@ def test_an_empty_collection_finds_nothing(store: Any, ask: Ask, toy_embedder: A
 def test_places_and_phone_numbers_are_mappings() -> None:
     from weaviate.classes.data import GeoCoordinate
 
-    from crag_dspy.retrievers.weaviate_objects import plain
+    from crag_dspy.retrievers.weaviate_objects import as_json_value
 
-    assert plain(GeoCoordinate(latitude=52.5, longitude=13.4)) == {"latitude": 52.5, "longitude": 13.4}
+    assert as_json_value(GeoCoordinate(latitude=52.5, longitude=13.4)) == {
+        "latitude": 52.5,
+        "longitude": 13.4,
+    }
 
 
 def test_what_llamaindex_keeps_for_itself_is_neither_searched_nor_returned(

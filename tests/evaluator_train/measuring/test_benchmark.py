@@ -10,9 +10,10 @@ import pytest
 from command_line import run_command
 
 from crag_dspy.errors import ConfigError, GraderError
-from crag_dspy.evaluator_train.measuring.benchmarking import benchmark, drawn, plain, write_results
+from crag_dspy.evaluator_train.measuring.benchmarking import benchmark, drawn, write_results
 from crag_dspy.evaluator_train.pairs.pair_files import Pair, write_pairs
 from crag_dspy.graders import adapt
+from crag_dspy.state.plain import plain
 from crag_dspy.text.matching import words
 
 if TYPE_CHECKING:
