@@ -67,5 +67,5 @@ class InARow:
             kept = "" if self.folder is None else f"what was answered before is kept in {self.folder}: "
             raise OutageError(
                 f"{most} questions{alike} in a row failed, the last by {error}; {kept}mend the cause and run again to "
-                f"go on (stop_after=None, or --stop-after 0, goes on whatever fails)"
+                f"go on (stop_after=None, or --stop-after 0 where a command has it, goes on whatever fails)"
             )
