@@ -28,8 +28,8 @@ def test_it_prints_and_pickles_as_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     pickled = pickle.dumps(secret)
     assert b"planted" not in pickled
     assert "planted" not in f"{secret!r} {secret}"
-    monkeypatch.setenv("SERVICE_KEY", "the loader's")
-    assert pickle.loads(pickled).value() == "the loader's"  # noqa: S301
+    monkeypatch.setenv("SERVICE_KEY", "zq7-xw41-kv")
+    assert pickle.loads(pickled).value() == "zq7-xw41-kv"  # noqa: S301
 
 
 def test_it_is_removed_from_a_message() -> None:

@@ -893,7 +893,8 @@ def test_thresholds_that_are_better_only_where_they_were_chosen_are_not_taken(
         city = CAPITALS[request.inputs["question"].split()[-1].rstrip("?")]
         return city if city in request.text else "no idea"
 
-    program = CRAG(half, Guessing(), web, upper=0.4, lower=-0.4, strip_threshold=-1.0)
+    cuts = {"strip_threshold": -1.0, "evidence_threshold": -1.0}  # to decline by such scores only loses
+    program = CRAG(half, Guessing(), web, upper=0.4, lower=-0.4, **cuts)
     scripted = {"answer": reply, "query": lambda request: request.inputs["question"]}
     with dspy.context(lm=scripted_lm(scripted)):
         compiled = compiled_by(Same(), program, alternate=True, run=tmp_path / "run")
